@@ -1,0 +1,1 @@
+"""The service: turns HTTP into calls of the gateway library."""

@@ -1,0 +1,153 @@
+"""The exception tree: everything that can go wrong with a request, and nothing else.
+
+    GatewayError
+    ├── RequestError             the client's mistake; no engine was asked
+    │   ├── InvalidRequest       400  not JSON, wrong types, an unusable header
+    │   ├── RouteNotFound        404  a path that is not on the allow-list
+    │   ├── MethodNotAllowed     405
+    │   ├── BodyTooLarge         413
+    │   └── UnsupportedEncoding  415  a compressed request body
+    ├── Refused                  no engine was asked; try later
+    │   ├── LaneFull             429  slots and queue are taken
+    │   ├── PatienceExhausted    429  waited in the queue as long as the lane allows
+    │   ├── NoEngine             503  every engine of the lane is down
+    │   └── Draining             503  the gateway shuts down
+    ├── EngineError              an engine was asked
+    │   ├── EngineAnswered       its own status and body
+    │   ├── EngineUnreachable    502  refused, no route, no such name, connect timeout
+    │   ├── EngineStale          502  a kept-alive connection was closed before any byte of the answer
+    │   ├── EngineBroke          502  the connection broke, or what came is not HTTP or not SSE
+    │   ├── EngineTruncated      502  a clean end without a finish
+    │   ├── EngineSilent         504  no first token in time
+    │   └── EngineStalled        504  a gap between events that is too long
+    └── ClientError              nobody is left to be told
+        ├── ClientGone           499  the client closed the connection
+        └── ClientTooSlow        499  the client did not read for as long as the write deadline
+
+What a client sees of each is decided in one table: `gateway/wire/render.py`.
+A message never holds an address of an engine, a key, or a piece of a prompt.
+"""
+
+
+class GatewayError(Exception):
+    """The root; only its leaves are raised."""
+
+
+class RequestError(GatewayError):
+    """The client's mistake; no engine was asked."""
+
+
+class InvalidRequest(RequestError):
+    """The request cannot be understood.
+
+    Args:
+        message: what is wrong, for the client.
+        param: the field that is wrong, where there is one.
+    """
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class RouteNotFound(RequestError):
+    """The path is not on the allow-list."""
+
+
+class MethodNotAllowed(RequestError):
+    """The path exists, the method does not."""
+
+
+class BodyTooLarge(RequestError):
+    """The body is larger than the limit named in the message."""
+
+
+class UnsupportedEncoding(RequestError):
+    """The body has a Content-Encoding."""
+
+
+class Refused(GatewayError):
+    """No engine was asked, and the same request may succeed later.
+
+    Args:
+        message: why, for the client.
+        retry_after: seconds after which another try makes sense.
+    """
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class LaneFull(Refused):
+    """The lane's slots and its queue are taken."""
+
+
+class PatienceExhausted(Refused):
+    """The request waited in the queue for as long as the lane allows."""
+
+
+class NoEngine(Refused):
+    """Every engine of the lane is down."""
+
+
+class Draining(Refused):
+    """The gateway is shutting down."""
+
+
+class EngineError(GatewayError):
+    """An engine was asked and did not give a whole answer."""
+
+
+class EngineAnswered(EngineError):
+    """The engine answered with an error of its own.
+
+    Args:
+        status: the HTTP status, or the `code` of an error event that came first in a stream.
+        body: the JSON body (of an error event: its data), as it came.
+        content_type: of the body, as it came.
+        retry_after: the engine's Retry-After header, as it came.
+    """
+
+    def __init__(self, status: int, body: bytes, *, content_type: str = "application/json", retry_after: str | None = None) -> None:
+        super().__init__(f"the engine answered {status}")
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.retry_after = retry_after
+
+
+class EngineUnreachable(EngineError):
+    """No connection: refused, no route, no such name, connect timeout."""
+
+
+class EngineStale(EngineError):
+    """A kept-alive connection was closed by the engine before any byte of the answer came."""
+
+
+class EngineBroke(EngineError):
+    """The connection broke, or what came is not HTTP or not an event stream."""
+
+
+class EngineTruncated(EngineError):
+    """The stream ended cleanly but without a finish."""
+
+
+class EngineSilent(EngineError):
+    """No first token within the time that is allowed for it."""
+
+
+class EngineStalled(EngineError):
+    """The gap between two events was longer than is allowed."""
+
+
+class ClientError(GatewayError):
+    """Nobody is left to be told."""
+
+
+class ClientGone(ClientError):
+    """The client closed the connection."""
+
+
+class ClientTooSlow(ClientError):
+    """The client did not read for as long as the write deadline."""
