@@ -109,7 +109,9 @@ class EngineAnswered(EngineError):
         retry_after: the engine's Retry-After header, as it came.
     """
 
-    def __init__(self, status: int, body: bytes, *, content_type: str = "application/json", retry_after: str | None = None) -> None:
+    def __init__(
+        self, status: int, body: bytes, *, content_type: str = "application/json", retry_after: str | None = None
+    ) -> None:
         super().__init__(f"the engine answered {status}")
         self.status = status
         self.body = body
