@@ -1,1 +1,5 @@
-"""To be described by its owner."""
+"""The endpoints, one file a kind. A path that no router here names is a 404: nothing else ever reaches an engine."""
+
+from app.api import completions, models, operations
+
+ROUTERS = (completions.router, models.router, operations.router)

@@ -1,0 +1,38 @@
+"""The application: routes, middleware and the lifespan that owns the running parts."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from app import errors, wiring
+from app.api import ROUTERS
+from app.middleware import AccessLine, BodyLimit, RequestId
+from config.settings import Settings
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Builds the application. Nothing runs before its lifespan starts."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with wiring.running(settings) as app.state.service:
+            yield
+
+    app = FastAPI(
+        title="tokenlane",
+        summary="An OpenAI-compatible gateway with a token buffer and two lanes in front of vLLM.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    errors.install(app)
+    app.add_middleware(BodyLimit, limit=settings.limits.body_bytes)
+    if settings.server.access_log:
+        app.add_middleware(AccessLine)
+    app.add_middleware(RequestId)
+    return app

@@ -1,0 +1,136 @@
+"""Pure ASGI middleware: the request's id, the body's limit, one access line a request.
+
+None of them wraps a message of a stream's body: they look at the start of a response and then step aside.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Awaitable
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.answers import ErrorResponse
+from gateway.errors import BodyTooLarge, UnsupportedEncoding
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+log = structlog.get_logger("tokenlane.access")
+
+
+class RequestId:
+    """Gives each request an id: the client's `X-Request-Id` if it is sane, else a new one. It goes out as a header."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on with `scope["state"]["request_id"]` set."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = header(scope, b"x-request-id")
+        request_id = sent if sent and _SANE_ID.fullmatch(sent) else uuid.uuid4().hex.encode()
+        scope.setdefault("state", {})["request_id"] = request_id.decode()
+
+        def with_id(message: Message) -> Awaitable[None]:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            return send(message)
+
+        await self._app(scope, receive, with_id)
+
+
+class BodyLimit:
+    """Refuses a body that is too large, before or while it is read, and one that is compressed.
+
+    Args:
+        app: what comes next.
+        limit: bytes.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on, with a `receive` that counts."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        encoding = header(scope, b"content-encoding")
+        if encoding is not None and encoding.strip().lower() != b"identity":
+            refusal = UnsupportedEncoding(
+                "Compressed request bodies are not supported; send it without Content-Encoding."
+            )
+            await ErrorResponse(refusal)(scope, receive, send)
+            return
+        length = header(scope, b"content-length")
+        if length is not None and length.isdigit() and int(length) > self._limit:
+            await ErrorResponse(self._too_large(), {"connection": "close"})(scope, receive, send)
+            return
+        await self._app(scope, self._counting(receive), send)
+
+    def _counting(self, receive: Receive) -> Receive:
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                if seen > self._limit:
+                    raise self._too_large()
+            return message
+
+        return counted
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"The body is larger than the limit of {self._limit} bytes.")
+
+
+class AccessLine:
+    """Writes one structured line a request, when it is over. It never holds a body, a query or a credential.
+
+    An endpoint adds what it knows to `scope["state"]["access"]`.
+    """
+
+    def __init__(self, app: ASGIApp, quiet: frozenset[str] = frozenset({"/health", "/ready", "/metrics"})) -> None:
+        self._app = app
+        self._quiet = quiet
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on and looks at the status that comes back."""
+        if scope["type"] != "http" or scope["path"] in self._quiet:
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        more: dict[str, object] = {}
+        state = scope.setdefault("state", {})
+        state["access"] = more
+        status = 0
+
+        def looking(message: Message) -> Awaitable[None]:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
+        try:
+            await self._app(scope, receive, looking)
+        finally:
+            line = {
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status or 499,
+                "request_id": state.get("request_id"),
+            }
+            log.info("request", **line, ms=round((time.perf_counter() - started) * 1000, 1), **more)
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first header of that name (lower case), None if it is not there."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None

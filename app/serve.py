@@ -1,0 +1,143 @@
+"""Runs the application in uvicorn, and ends it with grace.
+
+The first SIGTERM or SIGINT stops admission; the server goes on answering (503, not ready) until the streams have
+finished or the grace is over; then what is left ends with an error event. A second signal ends at once.
+"""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from types import FrameType
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+from sse_starlette.sse import AppStatus
+
+from app.main import create_app
+from app.wiring import Service
+from config.settings import Settings
+
+log = structlog.get_logger("tokenlane")
+
+LOOK_AGAIN = 0.05
+"""Seconds between two looks at whether the last stream has finished."""
+
+
+def run(settings: Settings) -> int:
+    """Serves until a signal; returns the exit status."""
+    configure_logging(settings)
+    AppStatus.disable_automatic_graceful_drain()  # it would end every stream half a second after SIGTERM
+    app = create_app(settings)
+    server = Server(_uvicorn(app, settings), app, settings.server.shutdown_grace_s)
+    server.run(sockets=[_listen(settings)])
+    return 0 if server.started else 1
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but with a drain before its own shutdown.
+
+    Args:
+        config: uvicorn's.
+        app: holds the service in its state once it is started.
+        grace: seconds that running requests have to finish.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, grace: float) -> None:
+        super().__init__(config)
+        self._app = app
+        self._grace = grace
+        self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts as uvicorn does, then says where."""
+        await super().startup(sockets)
+        if self.started and sockets:
+            _announce(sockets[0], self._app.state.service)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains, the second one ends."""
+        if self._draining is None and self.started:
+            asyncio.get_running_loop().call_soon_threadsafe(self._drain, sig)
+        else:
+            self.should_exit = self.force_exit = True
+
+    def _drain(self, sig: int) -> None:
+        if self._draining is None:
+            log.info("draining", signal=signal.Signals(sig).name, grace_s=self._grace)
+            self._draining = asyncio.create_task(self._finish())
+
+    async def _finish(self) -> None:
+        service: Service = self._app.state.service
+        service.drain()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._grace
+        while service.gateway.live and loop.time() < until:  # noqa: ASYNC110 - an event would cost each request
+            await asyncio.sleep(LOOK_AGAIN)
+        service.gateway.end_all()
+        self.should_exit = True
+
+
+def _uvicorn(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    server = settings.server
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=int(server.keepalive_s),
+        timeout_graceful_shutdown=int(server.stop_timeout_s - server.shutdown_grace_s),
+    )
+
+
+def _listen(settings: Settings) -> socket.socket:
+    server = settings.server
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((server.host, server.port))
+    listening.listen(server.backlog)
+    listening.setblocking(False)
+    return listening
+
+
+def _announce(listening: socket.socket, service: Service) -> None:
+    host, port = listening.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    model = service.settings.sim.model if service.settings.embedded else "MODEL"
+    body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"hi"}}]}}'
+    print(f"tokenlane serves on {url}", file=sys.stderr)
+    print(
+        f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def configure_logging(settings: Settings) -> None:
+    """Sets up structlog on stderr: for people on a terminal, as JSON lines for machines."""
+    level = logging.getLevelNamesMapping()[settings.server.log_level.upper()]
+    renderer = (
+        structlog.processors.JSONRenderer() if settings.server.log_format == "json" else structlog.dev.ConsoleRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(
+        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
+    )

@@ -1,0 +1,131 @@
+"""The streamed answer: what is written to a client, and when its status is decided.
+
+The status waits for the engine's first event, so that an error before it is a true HTTP status. If nothing has come
+after `commit_after` seconds the stream is opened all the same and comment lines keep the line alive; from then on an
+error can only be an event. See docs/adr/0003-true-status-or-keep-alive.md.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sse_starlette import EventSourceResponse
+from starlette.types import Receive, Scope, Send
+
+from app.answers import ErrorResponse, headers_of
+from app.hangup import Hangup
+from gateway.call import Call
+from gateway.errors import ClientError, GatewayError
+from gateway.gateway import Gateway, Passage
+from gateway.wire import render
+from gateway.wire.sse import COMMENT_PING, encode
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds until the stream is opened without a first event, and between two pings (0: none)."""
+
+    commit_after: float = 5.0
+    ping: float = 10.0
+
+
+class TokenStream(EventSourceResponse):
+    """The event stream of one request; the request lives exactly as long as this response is sent.
+
+    The flushes of the token buffer are written as they are: each is one or more whole events.
+    """
+
+    def __init__(self, gateway: Gateway, call: Call, pace: Pace) -> None:
+        super().__init__((), headers={"cache-control": "no-cache"}, sep="\n", ping=0)
+        self._gateway = gateway
+        self._call = call
+        self._pace = pace
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the request from the queue to its end."""
+        hangup = Hangup(receive)
+        try:
+            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup:
+                writer = EventWriter(send, self._pace, lambda: self._start(passage))
+                async with writer:
+                    await _run(passage, writer)
+        except ClientError:
+            return  # nobody is left to be told
+        except GatewayError as error:
+            if passage.committed:
+                await _end(send, encode(render.event_data(error)))
+            else:
+                await ErrorResponse(error, headers_of(passage))(scope, receive, send)
+
+    def _start(self, passage: Passage) -> dict[str, object]:
+        passage.committed = True
+        own = [(k.encode(), v.encode()) for k, v in headers_of(passage).items()]
+        return {"type": "http.response.start", "status": 200, "headers": self.raw_headers + own}
+
+
+async def _run(passage: Passage, writer: "EventWriter") -> None:
+    await passage.open()
+    while flush := await passage.next_flush():
+        await writer.write(flush)
+    await writer.end()
+
+
+async def _end(send: Send, last: bytes) -> None:
+    await send({"type": "http.response.body", "body": last, "more_body": False})
+
+
+class EventWriter:
+    """Writes whole events to one client, and pings while there are none.
+
+    Args:
+        send: ASGI's.
+        pace: when the stream is opened without an event, and how often it is pinged.
+        start: makes the message that opens the response; called once.
+    """
+
+    def __init__(self, send: Send, pace: Pace, start: Callable[[], dict[str, object]]) -> None:
+        self._send = send
+        self._pace = pace
+        self._start = start
+        self._started = False
+        self._loop = asyncio.get_running_loop()
+        self._writing = False
+        self._last = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._timer = self._loop.call_later(self._pace.commit_after, self._quiet)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._ping is not None and not self._ping.done():
+            self._ping.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((self._ping,))
+
+    async def write(self, data: bytes) -> None:
+        """Writes some events; returns when the client's socket takes more."""
+        self._writing = True
+        if not self._started:
+            self._started = True
+            await self._send(self._start())
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self._writing = False
+        self._last = self._loop.time()
+
+    async def end(self) -> None:
+        """Ends the response."""
+        if self._started:
+            await _end(self._send, b"")
+
+    def _quiet(self) -> None:
+        """The timer rang: nothing was written for a while, unless something was."""
+        interval = self._pace.ping if self._started else self._pace.commit_after
+        now = self._loop.time()
+        if now - self._last >= interval and not self._writing:
+            self._ping = self._loop.create_task(self.write(COMMENT_PING))
+        if self._pace.ping:
+            self._timer = self._loop.call_at(max(self._last, now - interval) + self._pace.ping, self._quiet)

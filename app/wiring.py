@@ -1,0 +1,131 @@
+"""Settings in, running parts out: the only place that knows how everything fits together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+from gateway.upstream.client import EngineClient
+
+from app.metrics import Metrics
+from app.sim import SimEngine, SimSettings
+from app.sse import Pace
+from config.settings import EngineSettings, Settings
+from gateway.admission.choice import LaneNames
+from gateway.admission.gate import Gate, LaneLimits
+from gateway.admission.lanes import POLICIES as LANE_POLICIES
+from gateway.buffer import Window
+from gateway.call import Call, read_call
+from gateway.gateway import Gateway, Lane, Limits
+from gateway.models import ModelCatalogue
+from gateway.relay import Deadlines
+from gateway.routing.policies import POLICIES as ROUTING_POLICIES
+from gateway.routing.pool import Engine, EnginePool
+
+log = structlog.get_logger("tokenlane")
+
+
+@dataclass(slots=True)
+class Service:
+    """The running parts, as endpoints see them."""
+
+    settings: Settings
+    gateway: Gateway
+    models: ModelCatalogue
+    metrics: Metrics
+    lanes: LaneNames
+    pace: Pace
+    draining: bool = field(default=False)
+
+    def read(self, endpoint: str, body: bytes, headers: Mapping[str, str], request_id: str) -> Call:
+        """Reads a request; raises InvalidRequest."""
+        default = self.settings.default_lane
+        return read_call(endpoint, body, headers, lanes=self.lanes, default=default, request_id=request_id)
+
+    def not_ready(self) -> list[str]:
+        """Why requests should not be sent here, empty if they should."""
+        reasons = ["draining"] if self.draining else []
+        down = [name for name, lane in self.gateway.lanes.items() if not lane.pool.capacity()]
+        return reasons + [f"lane {name} has no engine" for name in down]
+
+    def drain(self) -> None:
+        """Stops admission; what runs goes on."""
+        self.draining = True
+        self.gateway.drain()
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Service]:
+    """Everything that serves these settings, for as long as the block lasts."""
+    async with AsyncExitStack() as stack:
+        engines = await _engines(settings, stack)
+        pool_size = max(e.pool_size for each in engines.values() for e in each)
+        client = EngineClient(
+            pool_size=pool_size, keepalive=settings.timeouts.keepalive_s, connect_timeout=settings.timeouts.connect_s
+        )
+        stack.push_async_callback(client.aclose)
+        lanes = _lanes(settings, engines)
+        gates = {id(lane.gate): lane.gate for lane in lanes.values()}.values()
+        metrics = Metrics(lambda: [gate.statistics() for gate in gates])
+        gateway = Gateway(lanes, client, metrics, _deadlines(settings), _limits(settings))
+        distinct = {id(e): e for each in engines.values() for e in each}.values()
+        names = LaneNames(tuple(lanes), interactive=settings.default_lane, batch=settings.batch_lane)
+        pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
+        yield Service(settings, gateway, ModelCatalogue(client, list(distinct)), metrics, names, pace)
+
+
+async def _engines(settings: Settings, stack: AsyncExitStack) -> dict[str, list[Engine]]:
+    """The engines of each lane. In topology `single` all lanes hold the same ones."""
+    owners = [settings.default_lane] if settings.topology == "single" else list(settings.lanes)
+    made: dict[str, list[Engine]] = {}
+    for lane in owners:
+        configured = settings.engines_of(lane) or (await _embedded(settings, lane, stack),)
+        made[lane] = [_engine(each, each.pool_size or settings.lanes[lane].pool_size) for each in configured]
+    return {lane: made[lane if lane in made else settings.default_lane] for lane in settings.lanes}
+
+
+async def _embedded(settings: Settings, lane: str, stack: AsyncExitStack) -> EngineSettings:
+    """Starts a simulated engine for a lane."""
+    sim = settings.sim
+    pace = SimSettings(model=sim.model, ttft_ms=sim.ttft_ms, itl_ms=sim.itl_ms, tokens=sim.tokens)
+    engine = await stack.enter_async_context(SimEngine(pace))
+    log.warning("no engine is configured: a SIMULATED one answers, and its text has no meaning", lane=lane)
+    return EngineSettings(url=engine.url, name=f"{lane}-sim", kind="sim")
+
+
+def _engine(configured: EngineSettings, pool_size: int) -> Engine:
+    key = configured.api_key.get_secret_value() if configured.api_key else None
+    return Engine(configured.name, configured.url, kind=configured.kind, api_key=key or None, pool_size=pool_size)
+
+
+def _lanes(settings: Settings, engines: Mapping[str, Sequence[Engine]]) -> dict[str, Lane]:
+    gates = _gates(settings)
+    lanes = {}
+    for name, configured in settings.lanes.items():
+        pool = EnginePool(name, engines[name], ROUTING_POLICIES[configured.routing]())
+        window = Window(configured.buffer.tokens, configured.buffer.delay_ms / 1000)
+        lanes[name] = Lane(name, gates[name], pool, window, configured.buffer.strategy)
+    return lanes
+
+
+def _gates(settings: Settings) -> dict[str, Gate]:
+    """One gate a lane; in topology `single` one for all, with slots kept in reserve for the default lane."""
+    clock = asyncio.get_running_loop().time
+    limits = {n: LaneLimits(lane.queue, lane.patience_s, lane.slots) for n, lane in settings.lanes.items()}
+    if settings.topology == "single":
+        policy = LANE_POLICIES["reserve"](settings.default_lane, settings.single.reserve)
+        slots = settings.slots_of(settings.default_lane)
+        return dict.fromkeys(limits, Gate("single", slots, limits, policy, clock))
+    policies = {name: LANE_POLICIES["fifo"](settings.default_lane, 0) for name in limits}
+    return {n: Gate(n, settings.slots_of(n), {n: each}, policies[n], clock) for n, each in limits.items()}
+
+
+def _deadlines(settings: Settings) -> Deadlines:
+    times = settings.timeouts
+    return Deadlines(times.first_token_s, times.gap_s, times.write_deadline_s)
+
+
+def _limits(settings: Settings) -> Limits:
+    limits = settings.limits
+    return Limits(limits.event_bytes, limits.buffer_high_water_bytes, limits.answer_bytes)

@@ -1,0 +1,115 @@
+"""A request as the gateway understands it: which endpoint, which lane, what goes to the engine."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gateway.admission.choice import LaneNames, choose_lane
+from gateway.buffer import Window
+from gateway.errors import InvalidRequest
+from gateway.wire.request import REMOVE, edit, flag_field, read_object, string_field
+
+MAX_TOKENS, MAX_DELAY = 64, 1.0
+"""The widest window that a request may ask for: tokens, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one client asks for.
+
+    Attributes:
+        endpoint: the path at the engine, such as `/v1/chat/completions`.
+        body: goes to the engine as it is.
+        headers: of the client, names in lower case; the engine's kind says which of them may go on.
+        stream: whether an event stream is wanted.
+        lane: the name of the chosen lane.
+        tier: the service tier that the answer states, None if the client did not ask for one.
+        request_id: goes to the engine too.
+    """
+
+    endpoint: str
+    body: bytes
+    headers: Mapping[str, str]
+    stream: bool
+    lane: str
+    tier: str | None
+    request_id: str
+
+
+def read_call(
+    endpoint: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    lanes: LaneNames,
+    default: str,
+    request_id: str,
+    allowed: Collection[str] | None = None,
+) -> Call:
+    """Reads a request. Raises InvalidRequest for what no engine could make sense of.
+
+    Args:
+        endpoint: the path at the engine.
+        body: as it came.
+        headers: as they came, names in lower case.
+        lanes: the lanes there are, and their roles.
+        default: the lane of a request that asks for none.
+        request_id: of this request.
+        allowed: the lanes this client may use, None for all.
+    """
+    read = read_object(body)
+    choice = choose_lane(
+        lanes,
+        header=headers.get("x-tokenlane-lane"),
+        service_tier=read.get("service_tier"),
+        model=string_field(read, "model"),
+        default=default,
+        ceiling=allowed,
+    )
+    changes: dict[str, Any] = {}
+    if choice.strip_tier:
+        changes["service_tier"] = REMOVE
+    if choice.model != read.get("model"):
+        changes["model"] = choice.model
+    return Call(
+        endpoint=endpoint,
+        body=edit(body, changes) if changes else body,
+        headers=headers,
+        stream=flag_field(read, "stream"),
+        lane=choice.lane,
+        tier=choice.tier,
+        request_id=request_id,
+    )
+
+
+def read_window(wish: str | None, default: Window) -> Window:
+    """The window a client asks for in `X-Tokenlane-Buffer: tokens=1,delay_ms=0`, within the server's bounds.
+
+    What is not named stays as the lane has it. Raises InvalidRequest for another name or a value out of bounds.
+    """
+    if not wish:
+        return default
+    window = default
+    for part in wish.split(","):
+        name, _, value = part.strip().partition("=")
+        window = _with(window, name.strip(), value.strip())
+    return window
+
+
+def _with(window: Window, name: str, value: str) -> Window:
+    param = "X-Tokenlane-Buffer"
+    if name == "tokens" and value.isdecimal() and 1 <= int(value) <= MAX_TOKENS:
+        return replace(window, tokens=int(value))
+    if name == "delay_ms" and value.isdecimal() and int(value) / 1000 <= MAX_DELAY:
+        return replace(window, delay=int(value) / 1000)
+    message = (
+        f"{param} takes tokens=1..{MAX_TOKENS} and delay_ms=0..{MAX_DELAY * 1000:.0f}, as in 'tokens=1,delay_ms=0'."
+    )
+    raise InvalidRequest(message, param=param)
+
+
+def allowed_headers(
+    headers: Mapping[str, str], names: Collection[str], prefixes: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The client's headers that may go on to an engine."""
+    return [(k, v) for k, v in headers.items() if k in names or any(k.startswith(p) for p in prefixes)]

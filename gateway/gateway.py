@@ -1,0 +1,335 @@
+"""One request, one owner: the order of steps, and the undo of each.
+
+    slot of the lane -> engine of the lane -> connection and head -> first event -> flushes -> end
+
+A `Passage` is that owner. Whatever it takes it gives back once, in `close`, whichever way the request ends: whole,
+failed, refused, or left by its client at any of the steps.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import orjson
+
+from gateway.admission.gate import Gate, Permit
+from gateway.buffer import TokenBuffer, Window
+from gateway.call import Call, allowed_headers, read_window
+from gateway.errors import (
+    ClientError,
+    Draining,
+    EngineAnswered,
+    EngineBroke,
+    EngineError,
+    EngineSilent,
+    EngineStale,
+    EngineUnreachable,
+    GatewayError,
+    NoEngine,
+    Refused,
+    RequestError,
+)
+from gateway.relay import Deadlines, Relay
+from gateway.routing.breaker import outcome_of
+from gateway.routing.pool import Engine, EnginePool, Lease
+from gateway.telemetry import Observer, Outcome, RequestAdmitted, RequestEnded, RequestRetried, StreamStats
+from gateway.upstream.client import EngineClient, EngineResponse
+from gateway.upstream.engines import KINDS
+from gateway.wire import render
+from gateway.wire.request import edit
+
+BUSY = frozenset({429, 503})
+"""An engine's word that it is busy: no failure, and another engine may be asked."""
+
+ERROR_BODY = 2**20
+"""Bytes of an engine's error that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a lane is made of. `gate` may be shared with another lane (one engine for both)."""
+
+    name: str
+    gate: Gate
+    pool: EnginePool
+    window: Window
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds in bytes: one event of a stream, what a buffer holds for a slow reader, a whole answer."""
+
+    event: int = 16 * 2**20
+    high_water: int = 2**20
+    answer: int = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """An answer that is not streamed."""
+
+    status: int
+    body: bytes
+    content_type: str
+
+
+@dataclass(slots=True)
+class Gateway:
+    """Everything that requests share. It is built once and lives as long as the service."""
+
+    lanes: Mapping[str, Lane]
+    client: EngineClient
+    observer: Observer
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    limits: Limits = field(default_factory=Limits)
+    live: set["Passage"] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def passage(self, call: Call, cut: Callable[[GatewayError], None]) -> AsyncIterator["Passage"]:
+        """Owns one request for as long as the block lasts.
+
+        Args:
+            call: what the client asks for.
+            cut: ends the block from outside with the error it is given: the client does not read, the service ends.
+        """
+        passage = Passage(self, call, cut)
+        self.live.add(passage)
+        try:
+            yield passage
+        except BaseException as error:
+            passage.close(error)
+            raise
+        else:
+            passage.close(None)
+        finally:
+            self.live.discard(passage)
+
+    def drain(self) -> None:
+        """Refuses what is new and what still waits; streams go on."""
+        for lane in self.lanes.values():
+            lane.gate.close(Draining("The gateway is shutting down.", retry_after=5))
+
+    def end_all(self) -> None:
+        """Ends every request that is still there: a stream with an error event, anything else with an error."""
+        for passage in list(self.live):
+            passage.end(Draining("The gateway was shut down.", retry_after=5))
+
+
+class Passage:
+    """One request and everything it holds.
+
+    Attributes:
+        committed: the status went out; from now on an error can only be an event of the stream.
+        queued: seconds spent waiting for a slot.
+    """
+
+    def __init__(self, gateway: Gateway, call: Call, cut: Callable[[GatewayError], None]) -> None:
+        self.call = call
+        self.committed = False
+        self.queued = 0.0
+        self._gateway = gateway
+        self._lane = gateway.lanes[call.lane]
+        self._cut = cut
+        self._loop = asyncio.get_running_loop()
+        self._arrived = self._loop.time()
+        self._permit: Permit | None = None
+        self._lease: Lease | None = None
+        self._response: EngineResponse | None = None
+        self._relay: Relay | None = None
+        self._buffer: TokenBuffer | None = None
+        self._whole_stats: StreamStats | None = None
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that answers, empty while there is none."""
+        return self._lease.engine.name if self._lease else ""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the request came."""
+        return self._loop.time() - self._arrived
+
+    async def open(self) -> None:
+        """Returns when the engine's first event is there; then `next_flush` gives the stream.
+
+        Raises what prevents it: Refused, an EngineError (with the status of an error event that comes first).
+        """
+        window = read_window(self.call.headers.get("x-tokenlane-buffer"), self._lane.window)
+        await self._admit()
+        asked_at = self._loop.time()
+        response = await self._ask(self._gateway.deadlines.first_token)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            raise EngineBroke("The engine answered a stream request with something else.")
+        limits = self._gateway.limits
+        buffer = self._buffer = TokenBuffer(
+            strategy=self._lane.strategy, window=window, max_event=limits.event, high_water=limits.high_water
+        )
+        self._relay = Relay(buffer, response, deadlines=self._gateway.deadlines, asked_at=asked_at, cut=self._cut)
+        await self._relay.opened()
+        if buffer.opening_error is not None:
+            raise EngineAnswered(_status_of(buffer.opening_error), buffer.opening_error)
+        if buffer.failure is not None and not buffer.has_event:
+            raise buffer.failure
+
+    async def next_flush(self) -> bytes:
+        """What is to be written next, as soon as it is due; empty at the end of the stream."""
+        assert self._relay is not None, "open() comes first"  # noqa: S101 - a programming error
+        return await self._relay.next_flush()
+
+    async def fetch(self) -> WholeAnswer:
+        """The whole answer of a request that is not streamed. Raises Refused or an EngineError."""
+        await self._admit()
+        deadline = self._gateway.deadlines.whole
+        started = self._loop.time()
+        response = await self._ask(deadline)
+        try:
+            async with asyncio.timeout_at(started + deadline):
+                body = await response.read(self._gateway.limits.answer)
+        except TimeoutError as error:
+            raise EngineSilent("The engine gave no answer in time.") from error
+        self._whole_stats, body = _read_whole(body, self.call.tier)
+        return WholeAnswer(response.status, body, response.headers.get("content-type", "application/json"))
+
+    def end(self, error: GatewayError) -> None:
+        """Ends the request from outside: a stream with an error event, anything else with the error itself."""
+        if self._relay is not None and self.committed:
+            self._relay.ended(error)
+        else:
+            self._cut(error)
+
+    def close(self, error: BaseException | None) -> None:
+        """Gives everything back and reports the request. A plain call: nothing can come between.
+
+        Args:
+            error: what ended the request, None if nothing did.
+        """
+        if self._relay is not None:
+            self._relay.close()
+        if self._response is not None:
+            self._response.close()
+        if error is None and self._buffer is not None:
+            error = self._buffer.failure
+        if self._lease is not None:
+            self._lease.release(outcome_of(error))
+        if self._permit is not None:
+            self._permit.release()
+        self._gateway.observer(self._report(error))
+
+    async def _admit(self) -> None:
+        self._permit = await self._lane.gate.acquire(self._lane.name)
+        self.queued = self._permit.waited
+        self._gateway.observer(RequestAdmitted(self._lane.name, self.queued))
+
+    async def _ask(self, limit: float) -> EngineResponse:
+        """The head of a good answer. Asks once more where that is safe: nothing was sent to the client yet."""
+        try:
+            async with asyncio.timeout(limit):
+                self._lease = self._lane.pool.lease()
+                try:
+                    return await self._ask_engine(self._lease.engine)
+                except (EngineStale, EngineUnreachable, EngineAnswered) as error:
+                    engine = self._engine_for_another_try(self._lease, error)
+                return await self._ask_engine(engine)
+        except TimeoutError as error:
+            raise EngineSilent("The engine gave no first token in time.") from error
+
+    async def _ask_engine(self, engine: Engine) -> EngineResponse:
+        call = self.call
+        response = self._response = await self._gateway.client.send(
+            "POST", engine.url + call.endpoint, headers=_headers_for(engine, call), body=call.body
+        )
+        if response.status == 200:
+            return response
+        body = await response.read(ERROR_BODY)
+        headers = response.headers
+        content_type, retry_after = headers.get("content-type", ""), headers.get("retry-after")
+        raise EngineAnswered(response.status, body, content_type=content_type, retry_after=retry_after)
+
+    def _engine_for_another_try(self, lease: Lease, error: EngineError) -> Engine:
+        """Who is asked next, the failed try undone; raises the error if nobody is to be asked.
+
+        A stale connection says nothing about the engine: the same one is asked, on another connection. An engine that
+        cannot be reached, or is busy, is left to another one of the lane, if there is one.
+        """
+        reason = "stale"
+        if not isinstance(error, EngineStale):
+            if isinstance(error, EngineAnswered) and error.status not in BUSY:
+                raise error
+            reason = "busy" if isinstance(error, EngineAnswered) else "unreachable"
+            try:
+                self._lease = self._lane.pool.lease(exclude=(lease.engine,))
+            except NoEngine:
+                raise error from None
+            lease.release(outcome_of(error))
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+        self._gateway.observer(RequestRetried(self._lane.name, lease.engine.name, reason))
+        return self._lease.engine if self._lease is not None else lease.engine
+
+    def _report(self, error: BaseException | None) -> RequestEnded:
+        stats = self._buffer.stats if self._buffer is not None else self._whole_stats
+        first = stats.first_token_at if stats is not None else None
+        return RequestEnded(
+            endpoint=self.call.endpoint,
+            lane=self._lane.name,
+            engine=self.engine,
+            stream=self.call.stream,
+            status=self._status(error),
+            outcome=_outcome(error),
+            error=type(error).__name__ if error else "",
+            duration=self.elapsed,
+            queued=self.queued,
+            ttft=None if first is None else first - self._arrived,
+            stats=stats,
+        )
+
+    def _status(self, error: BaseException | None) -> int:
+        if isinstance(error, ClientError) or error is None or not self.committed:
+            return 200 if error is None else render.answer(error).status
+        return 200
+
+
+def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
+    kind = KINDS[engine.kind]
+    headers = [("content-type", "application/json"), ("x-request-id", call.request_id)]
+    headers += allowed_headers(call.headers, kind.forwarded, kind.forwarded_prefixes)
+    if engine.api_key:
+        headers.append(("authorization", f"Bearer {engine.api_key}"))
+    return headers
+
+
+def _status_of(error_event: bytes) -> int:
+    """The HTTP status that an error event stands for: its code if that is one, else 502."""
+    code = orjson.loads(error_event)["error"].get("code")
+    return code if isinstance(code, int) and 400 <= code <= 599 else 502
+
+
+def _read_whole(body: bytes, tier: str | None) -> tuple[StreamStats, bytes]:
+    """Reads the usage of a whole answer, and states the service tier in it if the client asked for one."""
+    stats = StreamStats()
+    try:
+        read = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return stats, body  # a bare NaN, say: the engine's answer is handed on as it is
+    usage = read.get("usage") if isinstance(read, dict) else None
+    if isinstance(usage, dict):
+        stats.prompt_tokens, stats.completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        stats.tokens = stats.completion_tokens or 0
+    if tier is not None and isinstance(read, dict):
+        body = edit(body, {"service_tier": tier})
+    return stats, body
+
+
+def _outcome(error: BaseException | None) -> Outcome:
+    if error is None:
+        return Outcome.OK
+    if isinstance(error, RequestError) or (isinstance(error, EngineAnswered) and error.status < 500):
+        return Outcome.CLIENT_ERROR
+    if isinstance(error, Refused):
+        return Outcome.REFUSED
+    if isinstance(error, EngineError):
+        return Outcome.ENGINE_ERROR
+    return Outcome.CLIENT_GONE if isinstance(error, ClientError) else Outcome.INTERNAL
