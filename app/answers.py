@@ -13,11 +13,22 @@ from gateway.wire import render
 
 
 def headers_of(passage: Passage) -> dict[str, str]:
-    """What an answer says about the way it went: lane, engine, milliseconds until now."""
-    headers = {"x-tokenlane-lane": passage.call.lane, "openai-processing-ms": str(round(passage.elapsed * 1000))}
+    """What an answer says about the way it went: lane, engine, and where the milliseconds until now were spent."""
+    elapsed = passage.elapsed
+    headers = {
+        "x-tokenlane-lane": passage.call.lane,
+        "x-tokenlane-queue-ms": _milliseconds(passage.queued),
+        "openai-processing-ms": _milliseconds(elapsed),
+    }
+    if passage.engine_wait:
+        headers["x-tokenlane-overhead-ms"] = _milliseconds(elapsed - passage.queued - passage.engine_wait)
     if passage.engine:
         headers["x-tokenlane-engine"] = passage.engine
     return headers
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}"
 
 
 class ErrorResponse(Response):

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
-from gateway.upstream.client import EngineClient
 
 from app.metrics import Metrics
 from app.sim import SimEngine, SimSettings
@@ -22,6 +21,7 @@ from gateway.models import ModelCatalogue
 from gateway.relay import Deadlines
 from gateway.routing.policies import POLICIES as ROUTING_POLICIES
 from gateway.routing.pool import Engine, EnginePool
+from gateway.upstream.client import EngineClient
 
 log = structlog.get_logger("tokenlane")
 

@@ -1,6 +1,6 @@
 """A request as the gateway understands it: which endpoint, which lane, what goes to the engine."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ class Call:
     Attributes:
         endpoint: the path at the engine, such as `/v1/chat/completions`.
         body: goes to the engine as it is.
-        headers: of the client, names in lower case; the engine's kind says which of them may go on.
+        headers: the client's but for its request id, names in lower case; the engine's kind says which may go on.
         stream: whether an event stream is wanted.
         lane: the name of the chosen lane.
         tier: the service tier that the answer states, None if the client did not ask for one.
@@ -74,7 +74,7 @@ def read_call(
     return Call(
         endpoint=endpoint,
         body=edit(body, changes) if changes else body,
-        headers=headers,
+        headers={name: value for name, value in headers.items() if name != "x-request-id"},
         stream=flag_field(read, "stream"),
         lane=choice.lane,
         tier=choice.tier,
@@ -106,10 +106,3 @@ def _with(window: Window, name: str, value: str) -> Window:
         f"{param} takes tokens=1..{MAX_TOKENS} and delay_ms=0..{MAX_DELAY * 1000:.0f}, as in 'tokens=1,delay_ms=0'."
     )
     raise InvalidRequest(message, param=param)
-
-
-def allowed_headers(
-    headers: Mapping[str, str], names: Collection[str], prefixes: Sequence[str]
-) -> list[tuple[str, str]]:
-    """The client's headers that may go on to an engine."""
-    return [(k, v) for k, v in headers.items() if k in names or any(k.startswith(p) for p in prefixes)]

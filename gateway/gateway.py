@@ -15,7 +15,7 @@ import orjson
 
 from gateway.admission.gate import Gate, Permit
 from gateway.buffer import TokenBuffer, Window
-from gateway.call import Call, allowed_headers, read_window
+from gateway.call import Call, read_window
 from gateway.errors import (
     ClientError,
     Draining,
@@ -123,12 +123,14 @@ class Passage:
     Attributes:
         committed: the status went out; from now on an error can only be an event of the stream.
         queued: seconds spent waiting for a slot.
+        engine_wait: seconds that the engine took until its first event, or its whole answer.
     """
 
     def __init__(self, gateway: Gateway, call: Call, cut: Callable[[GatewayError], None]) -> None:
         self.call = call
         self.committed = False
         self.queued = 0.0
+        self.engine_wait = 0.0
         self._gateway = gateway
         self._lane = gateway.lanes[call.lane]
         self._cut = cut
@@ -168,6 +170,7 @@ class Passage:
         )
         self._relay = Relay(buffer, response, deadlines=self._gateway.deadlines, asked_at=asked_at, cut=self._cut)
         await self._relay.opened()
+        self.engine_wait = self._loop.time() - asked_at
         if buffer.opening_error is not None:
             raise EngineAnswered(_status_of(buffer.opening_error), buffer.opening_error)
         if buffer.failure is not None and not buffer.has_event:
@@ -189,6 +192,7 @@ class Passage:
                 body = await response.read(self._gateway.limits.answer)
         except TimeoutError as error:
             raise EngineSilent("The engine gave no answer in time.") from error
+        self.engine_wait = self._loop.time() - started
         self._whole_stats, body = _read_whole(body, self.call.tier)
         return WholeAnswer(response.status, body, response.headers.get("content-type", "application/json"))
 
@@ -293,9 +297,9 @@ class Passage:
 
 
 def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
-    kind = KINDS[engine.kind]
-    headers = [("content-type", "application/json"), ("x-request-id", call.request_id)]
-    headers += allowed_headers(call.headers, kind.forwarded, kind.forwarded_prefixes)
+    forwards = KINDS[engine.kind].forwards
+    headers = [(name, value) for name, value in call.headers.items() if forwards(name)]
+    headers += [("content-type", "application/json"), ("x-request-id", call.request_id)]
     if engine.api_key:
         headers.append(("authorization", f"Bearer {engine.api_key}"))
     return headers

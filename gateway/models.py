@@ -62,7 +62,15 @@ class ModelCatalogue:
                     response.close()
         except (EngineError, TimeoutError):
             return []
-        return [kind.shown(model) for model in _read(body)]
+        return [_shown(model, engine) for model in _read(body)]
+
+
+def _shown(model: dict[str, Any], engine: Engine) -> dict[str, Any]:
+    """The model as a client may see it: no path of the engine's disk, and no doubt about a simulated one."""
+    shown = {**model, "root": model["id"]} if "root" in model else dict(model)
+    if engine.kind == "sim":
+        shown["owned_by"] = "tokenlane-simulator"
+    return shown
 
 
 def _read(body: bytes) -> list[dict[str, Any]]:
