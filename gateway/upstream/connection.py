@@ -1,0 +1,112 @@
+"""One connection to an engine: a socket that carries one exchange at a time.
+
+Bytes that nobody asked for close it, and so does the engine; an open one is asked the kernel before it is used again,
+since the event loop may not have come round yet to tell of a close.
+"""
+
+import asyncio
+import select
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from gateway.upstream.answer import Answer
+from gateway.upstream.exchange import Exchange
+
+
+class Owner(Protocol):
+    """Who keeps the connections. Plain calls."""
+
+    def shelve(self, connection: "Connection") -> None:
+        """An exchange is complete and the connection can carry another one."""
+
+    def discard(self, connection: "Connection") -> None:
+        """The connection cannot be used again and is to be aborted."""
+
+    def lost(self, connection: "Connection") -> None:
+        """The socket is closed."""
+
+
+class Connection(asyncio.Protocol):
+    """A socket and the exchange on it. Implements `Carrier`."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._readable = select.poll()
+        self._exchange: Exchange | None = None
+        self._open = True
+        self._paused = False
+        self._asked = False
+
+    def ask(self, request: Sequence[bytes], answer: Answer) -> Exchange:
+        """Write a request; its answer will be read into the exchange. The connection must be idle."""
+        assert self._transport is not None  # noqa: S101 - the pool hands out connected ones only
+        self._exchange = exchange = Exchange(self, answer, reused=self._asked)
+        self._asked = True
+        for piece in request:
+            self._transport.write(piece)
+        return exchange
+
+    def is_usable(self) -> bool:
+        """Whether another request can be sent: open, with nothing to be read, be it bytes or the end."""
+        return self._open and not self._readable.poll(0)
+
+    def abort(self) -> None:
+        """Close the socket without waiting for anything; also one that is not connected yet. Idempotent."""
+        self._gone(ConnectionAbortedError("closed on this side"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Called by the exchange.
+
+    def pause_reading(self) -> None:
+        """See `Carrier.pause_reading`."""
+        if self._open and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See `Carrier.resume_reading`."""
+        if self._open and self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def release(self, *, reusable: bool) -> None:
+        """See `Carrier.release`. An answer to a request that was not written to its end spoils the connection."""
+        self._exchange = None
+        if reusable and self._open and self._transport is not None and not self._transport.get_write_buffer_size():
+            self.resume_reading()
+            self._owner.shelve(self)
+        else:
+            self._owner.discard(self)
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A connection that was given up while it was made is closed at once."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._readable.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        if not self._open:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer, or bytes that nobody asked for."""
+        if self._exchange is not None:
+            self._exchange.received(data)
+        else:
+            self._owner.discard(self)
+
+    def eof_received(self) -> None:
+        """The engine closed its side; the transport closes the other."""
+        self._gone(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        self._gone(exc)
+        self._owner.lost(self)
+
+    def _gone(self, cause: Exception | None) -> None:
+        if self._open:
+            self._open = False
+            if self._exchange is not None:
+                self._exchange.cut(cause)

@@ -1,0 +1,110 @@
+"""An httpx transport for engines: a pool of our own connections an origin, and httpx's own transport for https.
+
+A request with `extensions["control"]` (health, models, tokenize: what is not a lane's traffic) has a small pool
+beside, so that lanes that are full starve no probe. The answer's `Body` is in `extensions["body"]`.
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from gateway.upstream.answer import Answer
+from gateway.upstream.outgoing import serialized
+from gateway.upstream.pool import Pool, PoolStatistics
+from gateway.upstream.secure import SecurePool, stock_transport
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds the connections to one engine.
+
+    Attributes:
+        pool_size: connections for a lane's requests.
+        control_size: connections for control requests; each carries one and is closed.
+        keepalive: seconds a connection may be idle and still be used again.
+        connect_timeout: seconds.
+        max_head: bytes of an answer's head.
+        tls: for https; None: the authorities of the system.
+    """
+
+    pool_size: int
+    control_size: int
+    keepalive: float
+    connect_timeout: float
+    max_head: int
+    tls: ssl.SSLContext | None = None
+
+
+class EngineTransport(httpx.AsyncBaseTransport):
+    """The connections to every engine."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._plain: dict[tuple[str, bool], Pool] = {}
+        self._secure: dict[tuple[str, bool], SecurePool] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and wait for the head of its answer. No time limit but that of the connect.
+
+        Raises:
+            PoolExhausted: all connections of the origin are in use.
+            httpx.TransportError: see `Pool.acquire` and `Exchange.head`.
+        """
+        scheme = request.url.scheme
+        if scheme == "https":
+            return await self._secure_pool(request).request(request)
+        if scheme != "http":
+            raise httpx.UnsupportedProtocol("neither http nor https")
+        pieces = serialized(request, await request.aread())
+        connection = await self._plain_pool(request).acquire()
+        answer = Answer(max_head=self._limits.max_head, head_only=request.method == "HEAD")
+        exchange = connection.ask(pieces, answer)
+        try:
+            await exchange.head()
+        except BaseException:
+            exchange.close()
+            raise
+        return httpx.Response(answer.status, headers=answer.headers, stream=exchange, extensions={"body": exchange})
+
+    def statistics(self) -> Mapping[str, PoolStatistics]:
+        """By origin, `http://host:port`, and ` (control)` behind it for the pool beside."""
+        pools = (self._plain | self._secure).items()
+        return {origin + " (control)" * control: pool.statistics() for (origin, control), pool in pools}
+
+    async def aclose(self) -> None:
+        """Abort every connection; whoever still reads is told that it broke."""
+        for plain in self._plain.values():
+            await plain.aclose()
+        for secure in self._secure.values():
+            await secure.aclose()
+
+    def _plain_pool(self, request: httpx.Request) -> Pool:
+        key = self._key(request)
+        pool = self._plain.get(key)
+        if pool is None:
+            limits, control = self._limits, key[1]
+            pool = self._plain[key] = Pool(
+                request.url.host,
+                request.url.port or 80,
+                size=limits.control_size if control else limits.pool_size,
+                keepalive=0 if control else limits.keepalive,
+                connect_timeout=limits.connect_timeout,
+            )
+        return pool
+
+    def _secure_pool(self, request: httpx.Request) -> SecurePool:
+        key = self._key(request)
+        pool = self._secure.get(key)
+        if pool is None:
+            limits = self._limits
+            size = limits.control_size if key[1] else limits.pool_size
+            transport = stock_transport(size=size, keepalive=limits.keepalive, tls=limits.tls)
+            pool = self._secure[key] = SecurePool(transport, size=size, connect_timeout=limits.connect_timeout)
+        return pool
+
+    @staticmethod
+    def _key(request: httpx.Request) -> tuple[str, bool]:
+        url = request.url
+        return f"{url.scheme}://{url.netloc.decode('ascii')}", bool(request.extensions.get("control"))
