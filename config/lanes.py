@@ -7,7 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from config.section import Section
+from config.section import Section, listed_in
+from gateway.routing.policies import POLICIES as ROUTING_POLICIES
 
 LANE_NAME = r"^[a-z][a-z0-9-]*(_[a-z0-9-]+)*$"
 """Lower case, and no double underscore: a lane's name has to survive in the name of a variable."""
@@ -122,8 +123,9 @@ class LaneSettings(Section):
     patience_s: float = Field(
         default=30, ge=0, le=86400, description="Seconds a request waits for a slot before it gets a 429."
     )
-    routing: Literal["least_busy", "round_robin", "affinity"] = Field(
-        default="least_busy", description="Who of the lane's engines gets the next request."
+    routing: Annotated[str, listed_in(ROUTING_POLICIES)] = Field(
+        default="least_busy",
+        description="Who of the lane's engines gets the next request: least_busy, round_robin, affinity.",
     )
     buffer: BufferSettings = Field(default=BufferSettings(), description="The token buffer of the lane's streams.")
     overflow: str | None = Field(
