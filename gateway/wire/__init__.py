@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""What travels: events (`sse`), chunks (`chunks`), requests (`request`), errors (`render`). All of it is pure."""

@@ -1,0 +1,47 @@
+"""The protocol of a strategy, and the window that bounds what one may hold."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.telemetry import FlushReason
+from gateway.wire.chunks import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much text may wait: `tokens`, and `delay` seconds of the oldest one."""
+
+    tokens: int = 4
+    delay: float = 0.040
+
+
+class Strategy(Protocol):
+    """Decides when text leaves and in how many events, never what is said.
+
+    `reader_busy`: the client does not read: nothing is due but what cannot be held.
+    `pending`: bytes held, as they came.
+    """
+
+    reader_busy: bool
+    pending: int
+
+    def match(self, data: bytes, now: float) -> int:
+        """Takes an unnamed event if it is known without reading its JSON. The tokens in it; 0: it was not taken."""
+
+    def add(self, reading: Reading, now: float) -> None:
+        """Takes any other event."""
+
+    def settle(self, now: float) -> None:
+        """All that came at `now` has been given: what should not wait leaves."""
+
+    def due(self, now: float) -> bool:
+        """Whether `collect` would let something go."""
+
+    def collect(self, now: float) -> None:
+        """Lets go what is due."""
+
+    def wake_at(self) -> float | None:
+        """When something becomes due by itself."""
+
+    def flush(self, reason: FlushReason) -> None:
+        """Lets go everything."""

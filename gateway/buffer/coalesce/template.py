@@ -1,0 +1,60 @@
+"""Chunks that differ in their text only: recognised by their first and last bytes, without reading their JSON.
+
+Engines write every chunk of a stream with the same serialiser, so that those of one kind begin and end with the same
+bytes. The cut is proved once, with a JSON parser: whatever JSON string stands between head and tail, the chunk says the
+same but for that text. What stands there in a later chunk is shown to be one JSON string by the same parser, which also
+refuses what could not be put together again: half an escape, half a character, a lone surrogate.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import orjson
+
+from gateway.buffer.coalesce.pieces import Piece
+
+_PATTERNS: Mapping[str, re.Pattern[bytes]] = {
+    name: re.compile(rb'"%b"\s*:\s*"((?:[^"\\]|\\.)*)"' % name.encode())
+    for name in ("content", "reasoning", "reasoning_content", "text", "arguments")
+}
+
+
+class Template:
+    """A head and a tail, and the key and choice of the pieces that have them.
+
+    A piece has more than `least` bytes, and its text is from `begin` to `end` of them.
+    """
+
+    __slots__ = ("begin", "choice", "end", "head", "key", "least", "tail")
+
+    def __init__(self, head: bytes, tail: bytes, piece: Piece) -> None:
+        self.head: Final = head
+        self.tail: Final = tail
+        self.least: Final = len(head) + len(tail)
+        self.begin: Final = len(head)
+        self.end: Final = -len(tail)
+        self.key: Final = piece.key
+        self.choice: Final = piece.choice
+
+    def filled(self, text: str) -> bytes:
+        """The chunk with this text."""
+        return self.head + orjson.dumps(text)[1:-1] + self.tail
+
+
+def learn(data: bytes, piece: Piece) -> Template | None:
+    """The template of a plain piece, proved; None if its text is not found."""
+    text = piece.text
+    probe = text + "?"
+    piece.holder[piece.name] = probe
+    wanted = orjson.dumps(piece.body)
+    piece.holder[piece.name] = text
+    for found in _PATTERNS[piece.name].finditer(data):
+        template = Template(data[: found.start(1)], data[found.end(1) :], piece)
+        try:
+            proof = orjson.loads(template.filled(probe))
+        except orjson.JSONDecodeError:
+            continue
+        if orjson.dumps(proof) == wanted:
+            return template
+    return None

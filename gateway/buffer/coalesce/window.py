@@ -1,0 +1,174 @@
+"""Text leaves when it fills the window or its oldest token has waited long enough, whichever is first.
+
+The rules, in the order they are asked:
+
+1. What is no piece, or no neighbour of its choice's run, lets the runs go and goes itself, as it came.
+2. The first text of a choice leaves at once.
+3. A run leaves when it holds `window.tokens`, unless the client does not read: then it grows.
+4. A run leaves at once when its next token is not expected before its deadline: waiting would be in vain.
+5. A run leaves at its deadline, `window.delay` after its oldest token came.
+
+Each choice has a run of its own. A run of one piece leaves byte for byte.
+"""
+
+import orjson
+
+from gateway.buffer.coalesce import pieces
+from gateway.buffer.coalesce.pieces import Piece
+from gateway.buffer.coalesce.run import Choice, Run
+from gateway.buffer.coalesce.strategy import Window
+from gateway.buffer.coalesce.template import Template, learn
+from gateway.buffer.outbox import Outbox
+from gateway.telemetry import FlushReason
+from gateway.wire import chunks
+from gateway.wire.chunks import Reading
+
+_TEMPLATES = 16
+"""Templates that are kept for a stream: choices times kinds, usually one or two."""
+
+
+class WindowStrategy:
+    """The window. `learns`: chunks that repeat are recognised without reading their JSON."""
+
+    def __init__(self, window: Window, outbox: Outbox, *, learns: bool = True) -> None:
+        self._tokens = window.tokens
+        self._delay = window.delay
+        self._outbox = outbox
+        self._learns = learns
+        self._choices: dict[int, Choice] = {}
+        self._open: list[Run] = []  # the oldest first
+        self._templates: list[Template] = []  # the one that matched last is the first
+        self.reader_busy = False
+        self.pending = 0
+
+    def match(self, data: bytes, now: float) -> int:  # noqa: D102 - the protocol says it
+        for template in self._templates:
+            if data.startswith(template.head) and data.endswith(template.tail) and len(data) > template.least:
+                break
+        else:
+            return 0
+        try:
+            text = orjson.loads(b'"' + data[template.begin : template.end] + b'"')
+        except orjson.JSONDecodeError:
+            return 0
+        if template is not self._templates[0]:
+            self._templates.remove(template)
+            self._templates.insert(0, template)
+        run = self._run(self._choices[template.choice], template.key, data, now)
+        run.template = template
+        run.texts.append(text)
+        self._grew(run, 1, len(data), now)
+        return 1
+
+    def add(self, reading: Reading, now: float) -> None:  # noqa: D102
+        piece = pieces.piece_of(reading)
+        if piece is None or not self._join(piece, reading, now):
+            self._go_alone(reading, now)
+
+    def settle(self, now: float) -> None:  # noqa: D102
+        if self._open and not self.reader_busy:
+            for run in self._open[:]:
+                expected = run.choice.gap.expected
+                if expected is not None and expected > run.deadline:
+                    self._leave(run, FlushReason.LONE)
+
+    def due(self, now: float) -> bool:  # noqa: D102
+        if not self.reader_busy:
+            for run in self._open:
+                if now >= run.deadline or run.tokens >= self._tokens:
+                    return True
+        return False
+
+    def collect(self, now: float) -> None:  # noqa: D102
+        if self._open and not self.reader_busy:
+            for run in self._open[:]:
+                if run.tokens >= self._tokens:
+                    self._leave(run, FlushReason.TOKENS)
+                elif now >= run.deadline:
+                    self._leave(run, FlushReason.DELAY)
+
+    def wake_at(self) -> float | None:  # noqa: D102
+        return self._open[0].deadline if self._open and not self.reader_busy else None
+
+    def flush(self, reason: FlushReason) -> None:  # noqa: D102
+        for run in self._open[:]:
+            self._leave(run, reason)
+
+    def _join(self, piece: Piece, reading: Reading, now: float) -> bool:
+        """Whether the piece found a run to be in, or made one."""
+        choice = self._choice(piece.choice)
+        text = piece.text
+        if not text:
+            return self._join_silently(choice, piece, reading, now)
+        if piece.key != choice.key:
+            if not pieces.is_exact(reading.data):
+                return False
+            choice.key = piece.key
+        elif piece.plain and self._learns:
+            self._learn(reading.data, piece)
+        run = self._run(choice, piece.key, reading.data, now)
+        run.add(piece)
+        run.texts.append(text)
+        if choice.index in reading.opens:
+            self._grew(run, reading.tokens, len(reading.data), now, FlushReason.FIRST)
+        else:
+            self._grew(run, reading.tokens, len(reading.data), now)
+        return True
+
+    def _join_silently(self, choice: Choice, piece: Piece, reading: Reading, now: float) -> bool:
+        """Tokens without text join what is held, if it is the same but for its text; alone they are not held."""
+        run = choice.run
+        if run is None or run.piece is None or not run.piece.accepts(piece):
+            return False
+        run.add(piece)
+        run.texts.append("")
+        self._grew(run, reading.tokens, len(reading.data), now)
+        return True
+
+    def _learn(self, data: bytes, piece: Piece) -> None:
+        template = learn(data, piece)
+        if template is not None:
+            self._templates = [template, *self._templates[: _TEMPLATES - 1]]
+
+    def _choice(self, index: int) -> Choice:
+        choice = self._choices.get(index)
+        if choice is None:
+            choice = self._choices[index] = Choice(index)
+        return choice
+
+    def _run(self, choice: Choice, key: bytes, data: bytes, now: float) -> Run:
+        """The run that a piece with this key belongs to: the one that is open, or a new one after it."""
+        run = choice.run
+        if run is not None:
+            if run.key == key:
+                return run
+            self._leave(run, FlushReason.BOUNDARY)
+        run = choice.run = Run(choice, key, data, now + self._delay)
+        self._open.append(run)
+        return run
+
+    def _grew(self, run: Run, tokens: int, size: int, now: float, reason: FlushReason | None = None) -> None:
+        """Counts what was added to a run. It leaves if there is a `reason`, or if it has filled the window."""
+        run.choice.gap.came(now)
+        run.tokens += tokens
+        run.size += size
+        self.pending += size
+        if reason is not None:
+            self._leave(run, reason)
+        elif run.tokens >= self._tokens and not self.reader_busy:
+            self._leave(run, FlushReason.TOKENS)
+
+    def _leave(self, run: Run, reason: FlushReason) -> None:
+        run.choice.run = None
+        self._open.remove(run)
+        self.pending -= run.size
+        self._outbox.put(run.event())
+        self._outbox.flushed(run.tokens, reason)
+
+    def _go_alone(self, reading: Reading, now: float) -> None:
+        self.flush(FlushReason.END if reading.last else FlushReason.BOUNDARY)
+        self._outbox.put(reading.data, reading.name)
+        if reading.text or reading.tokens:
+            self._outbox.flushed(reading.tokens, FlushReason.FIRST if reading.opens else FlushReason.BOUNDARY)
+            for index, _ in chunks.choices_of(reading.body or {}):
+                self._choice(index).gap.came(now)

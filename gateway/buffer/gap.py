@@ -1,0 +1,38 @@
+"""When the next token should come: after the median of the last three gaps.
+
+One outlier, such as a pause of the scheduler, does not change it; a lasting change is followed after two tokens.
+"""
+
+
+class Gap:
+    """The running estimate for one choice. Times and gaps are seconds of the caller's clock."""
+
+    __slots__ = ("_last", "_middle", "_older", "_previous")
+
+    def __init__(self) -> None:
+        self._previous: float | None = None  # when tokens came last
+        self._last: float | None = None  # the last three gaps, newest first
+        self._middle: float | None = None
+        self._older: float | None = None
+
+    def came(self, now: float) -> None:
+        """Tokens came. Those that come at the same time are one arrival."""
+        previous = self._previous
+        if previous is None:
+            self._previous = now
+        elif previous != now:
+            self._previous = now
+            self._older, self._middle, self._last = self._middle, self._last, now - previous
+
+    @property
+    def expected(self) -> float | None:
+        """When tokens should come next; None while it cannot be known. Of two gaps the smaller one counts."""
+        a, b, c = self._last, self._middle, self._older
+        if a is None or self._previous is None:
+            return None
+        if b is None:
+            return self._previous + a
+        low, high = (a, b) if a < b else (b, a)
+        if c is None or c <= low:
+            return self._previous + low
+        return self._previous + min(c, high)
