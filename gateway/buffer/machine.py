@@ -1,7 +1,7 @@
 """The token buffer: bytes from an engine in, bytes for a client out, fewer events and the same meaning.
 
 A state machine without clock and I/O: time is an argument, in seconds of one monotonic clock. The shell feeds what it
-reads, asks `ready` and `wake_at` when to write, takes, and says `finish` when the engine's body is over. It may rely on:
+reads, asks `ready` and `wake_at` when to write, takes, and says `finish` when the engine's body is over. It relies on:
 
 - What was received leaves in order, for each choice, before the stream's ending, whatever the ending is.
 - Nothing that an engine sends raises. Garbage ends the stream: `complete` is true then, and `failure` says why.

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from gateway.buffer.coalesce.pieces import Piece
 from gateway.buffer.gap import Gap
 
 if TYPE_CHECKING:
-    from gateway.buffer.coalesce.pieces import Piece
     from gateway.buffer.coalesce.template import Template
 
 
