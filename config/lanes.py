@@ -1,14 +1,16 @@
 """Settings of the lanes: who answers, how many at once, and how the answer is buffered."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
 from config.section import Section, listed_in
+from gateway.buffer import STRATEGIES
 from gateway.routing.policies import POLICIES as ROUTING_POLICIES
+from gateway.upstream.engines import KINDS
 
 LANE_NAME = r"^[a-z][a-z0-9-]*(_[a-z0-9-]+)*$"
 """Lower case, and no double underscore: a lane's name has to survive in the name of a variable."""
@@ -26,8 +28,8 @@ class EngineSettings(Section):
         pattern=ENGINE_NAME,
         description="Name in headers, logs and metrics. Empty: the lane's name and the engine's place, lowlatency-0.",
     )
-    kind: Literal["vllm", "sim"] = Field(
-        default="vllm", description="What answers there: vLLM, or the simulated engine."
+    kind: Annotated[str, listed_in(KINDS)] = Field(
+        default="vllm", description="What answers there: vllm, or sim, the simulated engine."
     )
     api_key: SecretStr | None = Field(
         default=None, description="Key sent to the engine as a bearer token. None: no header."
@@ -69,7 +71,7 @@ def _refuse_more_than_an_address(parts: SplitResult) -> None:
 class BufferSettings(Section):
     """The token buffer: how long text may be held so that several tokens leave in one event."""
 
-    strategy: Literal["window", "passthrough"] = Field(
+    strategy: Annotated[str, listed_in(STRATEGIES)] = Field(
         default="window", description="window: hold text for up to tokens or delay_ms. passthrough: hold nothing."
     )
     tokens: int = Field(default=4, ge=1, le=64, description="Tokens that are held at most before they leave.")

@@ -30,6 +30,7 @@ from config.settings import PREFIX, Settings
 DEFAULT_FILE = Path("config/gateway.toml")
 DEFAULT_ENV_FILE = Path(".env")
 DEFAULT_ORIGIN = "default"
+COMMAND_LINE = "command line"
 
 SERVICE_LINK_NAME = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_.+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
 SERVICE_LINK_VALUE = re.compile(r"^(tcp|udp|sctp)://")
@@ -160,12 +161,18 @@ def _variable_layers(variables: Mapping[str, str], kind: str, problems: list[str
     for name in sorted(variables, key=str.upper):
         value = variables[name]
         if name.upper().startswith(PREFIX) and value and not is_service_link(name, value):
-            yield from _decoded(f"{kind} {name}", name, value, problems)
+            try:
+                yield Layer(f"{kind} {name}", decoded(name, value))
+            except ValueError as error:
+                problems.append(f"{kind} {name}: {error}")
 
 
 def _override_layers(overrides: Mapping[str, str], problems: list[str]) -> Iterator[Layer]:
     for path, value in overrides.items():
-        yield from _decoded(f"command line {path}", PREFIX + path.replace(".", "__"), value, problems)
+        try:
+            yield Layer(COMMAND_LINE, decoded(path, value))
+        except ValueError as error:
+            problems.append(f"{COMMAND_LINE}: {path}: {error}")
 
 
 def is_service_link(name: str, value: str) -> bool:
@@ -174,16 +181,21 @@ def is_service_link(name: str, value: str) -> bool:
     return bool(link)
 
 
-def _decoded(origin: str, variable: str, value: str, problems: list[str]) -> Iterator[Layer]:
-    """The variable as a layer; pydantic-settings finds its place and reads JSON where the place is a table."""
+def decoded(name: str, value: str) -> dict[str, Any]:
+    """A variable, or a dotted path, and its text as nested values.
+
+    pydantic-settings finds the place and reads JSON where the place is a table.
+
+    Raises:
+        ValueError: nothing has this name, or JSON is needed and this is none.
+    """
+    variable = name if name.upper().startswith(PREFIX) else PREFIX + name.replace(".", "__")
     source = EnvSettingsSource(Settings)
     source.env_vars = {variable.lower(): value}
     try:
         values = source()
     except SettingsError:
-        problems.append(f"{origin}: must be JSON")
-        return
-    if values:
-        yield Layer(origin, values)
-    else:
-        problems.append(f"{origin}: is not a setting{suggestion(variable)}")
+        raise ValueError("must be JSON") from None
+    if not values:
+        raise ValueError(f"is not a setting{suggestion(name)}")
+    return values

@@ -30,8 +30,8 @@ def suggestion(name: str) -> str:
 
     Dots, one underscore and two are the same here: TOKENLANE_SERVER_PORT is a common slip for TOKENLANE_SERVER__PORT.
     """
-    variable = name.startswith(PREFIX)
-    wrong = name.removeprefix(PREFIX).lower() if variable else name
+    variable = name.upper().startswith(PREFIX)
+    wrong = name[len(PREFIX) :].lower() if variable else name
     known = {_flat(path): path for path in known_paths()}
     path = known.get(_closest(_flat(wrong), known), "")
     return _meant(PREFIX + path.replace(".", "__").upper() if variable and path else path)

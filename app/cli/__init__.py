@@ -20,7 +20,8 @@ class PrintVersion(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Prints it and exits."""
-        parser.exit(0, f"tokenlane {version('tokenlane')}\n")
+        print(f"tokenlane {version('tokenlane')}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -31,14 +31,18 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serves until a signal; 1 when a value is out of its bounds."""
+    """Serves until a signal; 1 when a value is out of its bounds or the address cannot be had."""
+    import asyncio
+
     from app.sim import SimSettings, serve
 
     given = {name: value for name in OPTIONS if (value := getattr(arguments, name)) is not None}
     try:
-        settings = SimSettings(**given)
+        asyncio.run(serve(SimSettings(**given), arguments.host, arguments.port))
     except ValueError as error:
         print(f"tokenlane: {error}", file=sys.stderr)
         return 1
-    serve(settings, arguments.host, arguments.port)
+    except OSError as error:
+        print(f"tokenlane: cannot listen on {arguments.host}:{arguments.port}: {error.strerror}", file=sys.stderr)
+        return 1
     return 0
