@@ -4,10 +4,11 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from app.answers import ErrorResponse
-from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, RouteNotFound
+from gateway.errors import ClientGone, GatewayError, InvalidRequest, MethodNotAllowed, RouteNotFound
 
 log = structlog.get_logger("tokenlane.errors")
 
@@ -17,6 +18,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(GatewayError, _ours)
     app.add_exception_handler(HTTPException, _frameworks)
     app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(ClientDisconnect, _left_while_sending)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -38,6 +40,11 @@ async def _validation(request: Request, error: Exception) -> Response:
     return ErrorResponse(InvalidRequest("The request is not valid."))
 
 
+async def _left_while_sending(request: Request, error: Exception) -> Response:
+    return ErrorResponse(ClientGone("The client closed the connection before its request was whole."))
+
+
 async def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("a fault of this program", request_id=getattr(request.state, "request_id", None), exc_info=error)
+    """The server writes the traceback; this line ties it to a request."""
+    log.error("a fault of this program", request_id=request.state.request_id, kind=type(error).__name__)
     return ErrorResponse(error)

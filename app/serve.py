@@ -18,7 +18,7 @@ from sse_starlette.sse import AppStatus
 
 from app.main import create_app
 from app.wiring import Service
-from config.settings import Settings
+from config.settings import ServerSettings, Settings
 
 log = structlog.get_logger("tokenlane")
 
@@ -31,8 +31,8 @@ def run(settings: Settings) -> int:
     configure_logging(settings)
     AppStatus.disable_automatic_graceful_drain()  # it would end every stream half a second after SIGTERM
     app = create_app(settings)
-    server = Server(_uvicorn(app, settings), app, settings.server.shutdown_grace_s)
-    server.run(sockets=[_listen(settings)])
+    server = Server(uvicorn_config(app, settings), app, settings.server.shutdown_grace_s)
+    server.run(sockets=[listen(settings.server)])
     return 0 if server.started else 1
 
 
@@ -54,8 +54,24 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts as uvicorn does, then says where."""
         await super().startup(sockets)
-        if self.started and sockets:
-            _announce(sockets[0], self._app.state.service)
+        if self.started:
+            self.announce()
+
+    @property
+    def service(self) -> Service:
+        """The running parts, once the server is started."""
+        service: Service = self._app.state.service
+        return service
+
+    def announce(self) -> None:
+        """Says where it serves, and how to try it."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        settings = self.service.settings
+        model = settings.sim.model if settings.embedded else "MODEL"
+        body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"hi"}}]}}'
+        print(f"tokenlane serves on {url}", file=sys.stderr)
+        print(f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'", file=sys.stderr)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second one ends."""
@@ -70,7 +86,7 @@ class Server(uvicorn.Server):
             self._draining = asyncio.create_task(self._finish())
 
     async def _finish(self) -> None:
-        service: Service = self._app.state.service
+        service = self.service
         service.drain()
         loop = asyncio.get_running_loop()
         until = loop.time() + self._grace
@@ -80,7 +96,8 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _uvicorn(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """Settings of uvicorn: uvloop, httptools, no line of its own in the log."""
     server = settings.server
     return uvicorn.Config(
         app,
@@ -97,8 +114,8 @@ def _uvicorn(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def _listen(settings: Settings) -> socket.socket:
-    server = settings.server
+def listen(server: ServerSettings) -> socket.socket:
+    """The listening socket; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -108,24 +125,13 @@ def _listen(settings: Settings) -> socket.socket:
     return listening
 
 
-def _announce(listening: socket.socket, service: Service) -> None:
-    host, port = listening.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    model = service.settings.sim.model if service.settings.embedded else "MODEL"
-    body = f'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"hi"}}]}}'
-    print(f"tokenlane serves on {url}", file=sys.stderr)
-    print(
-        f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
 def configure_logging(settings: Settings) -> None:
     """Sets up structlog on stderr: for people on a terminal, as JSON lines for machines."""
     level = logging.getLevelNamesMapping()[settings.server.log_level.upper()]
     renderer = (
-        structlog.processors.JSONRenderer() if settings.server.log_format == "json" else structlog.dev.ConsoleRenderer()
+        structlog.processors.JSONRenderer()
+        if settings.server.log_format == "json"
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
     structlog.configure(
         processors=[
