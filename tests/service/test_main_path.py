@@ -48,6 +48,9 @@ def assembled(chunks: list[Any]) -> dict[str, Any]:
 
 def add(whole: dict[str, Any], part: dict[str, Any]) -> None:
     for key, value in part.items():
+        if key == "id":  # of a tool call: it differs from request to request
+            whole[key] = whole.get(key, 0) + 1
+            continue
         if key == "index" and key in whole:
             continue
         if isinstance(value, str) and isinstance(whole.get(key), str) and key not in {"role", "type", "finish_reason"}:
