@@ -47,6 +47,7 @@ class SimEngine:
         self._counts = Counts()
         self._server: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
+        self._seats_changed = asyncio.Event()
         self._routes = make_routes(self)
         if settings is not None:
             self._use(settings)
@@ -123,6 +124,12 @@ class SimEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def settled(self, running: int, waiting: int = 0) -> None:
+        """Wait until exactly so many requests run and wait."""
+        while (self.running, self.waiting) != (running, waiting):
+            self._seats_changed.clear()
+            await self._seats_changed.wait()
 
     def set(self, **changes: Any) -> None:
         """Change settings for the requests to come.
@@ -209,12 +216,14 @@ class SimEngine:
     def _admit(self) -> None:
         for seat in self._seats.admit(self.settings.max_num_seqs):
             self._exchanges[seat].performance.begin()
+        self._seats_changed.set()
 
     def _leave(self, exchange: Exchange) -> None:
         seat, generation = exchange.job.seat, exchange.job.generation
         if seat is None or generation is None or self._exchanges.pop(seat, None) is None:
             return
         self._seats.leave(seat)
+        self._seats_changed.set()
         self._counts.generation_tokens += generation.generated
         if exchange.request.finished and generation.finish is not None:
             reason = "stop" if generation.finish == "tool_calls" else generation.finish
