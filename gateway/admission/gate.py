@@ -137,7 +137,8 @@ class Gate:
 
     def _leave(self, lane: Lane, ticket: Ticket) -> None:
         lane.queue.pop(ticket, None)
-        ticket.discard()
+        if ticket.permit is not None:
+            ticket.permit.release()
         self._admit()
 
     def _tire(self, lane: Lane, ticket: Ticket) -> None:

@@ -135,10 +135,3 @@ class Ticket:
         """Ends the wait with an error."""
         if self.future is not None and not self.future.done():
             self.future.set_exception(error)
-
-    def discard(self) -> None:
-        """Nobody takes what was decided: a permit goes back, an error is read so that the loop does not complain."""
-        if self.future is not None and not self.future.cancel() and not self.future.cancelled():
-            self.future.exception()
-        if self.permit is not None:
-            self.permit.release()

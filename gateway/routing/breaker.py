@@ -115,6 +115,8 @@ class Breaker:
 
     def probe_failed(self, now: float) -> None:
         """A real generation failed: the next one after twice the time."""
+        if self.closed:
+            return
         self._probe_at = now + self._pause
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
@@ -125,7 +127,6 @@ class Breaker:
         self.state = BreakerState.OPEN
         self.reason = reason
         self.epoch += 1
-        self._pause = FIRST_PAUSE
         self.probe_failed(now)
 
 
