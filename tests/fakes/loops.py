@@ -22,7 +22,8 @@ def over_both_loops(test: Callable[..., Awaitable[None]]) -> Callable[..., None]
     signature = inspect.signature(test)
     own = inspect.Parameter("loop_kind", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()], return_annotation=None)  # type: ignore[attr-defined]
-    return pytest.mark.parametrize("loop_kind", list(FACTORIES))(run)
+    parametrized: Callable[..., None] = pytest.mark.parametrize("loop_kind", list(FACTORIES))(run)
+    return parametrized
 
 
 async def _alone(test: Awaitable[None]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import EngineUnreachable
 from gateway.upstream.client import EngineClient, EngineResponse, PoolStatistics
 from tests.fakes.loops import over_both_loops
-from tests.fakes.scripted_engine import Again, Read, ScriptedEngine, Send, Sleep, chunk, ok, stream_head
+from tests.fakes.scripted_engine import Again, Read, ScriptedEngine, Send, Sleep, Step, chunk, ok, stream_head
 from tests.fakes.sinks import RecordingSink
 
 NOTHING = PoolStatistics()
@@ -158,7 +158,7 @@ async def test_a_client_closed_while_a_request_connects_lets_nothing_through() -
 async def test_churn_over_the_bound_leaves_every_place_free() -> None:
     """Case H1: 96 clients that leave at any moment, on 32 places that are admitted to; then 32 at once succeed."""
     answer = stream_head() + chunk(b"data: x\n\n") + chunk(b"")
-    script = [Read(), Sleep(0.03), Send(answer), Again()]
+    script: list[Step] = [Read(), Sleep(0.03), Send(answer), Again()]
     async with ScriptedEngine(script, accept_delay=0.001, backlog=512) as engine:
         client = EngineClient(pool_size=32)
         admitted = asyncio.Semaphore(32)

@@ -20,12 +20,13 @@ from tests.fakes.scripted_engine import (
     ScriptedEngine,
     Send,
     Sleep,
+    Step,
     chunk,
     ok,
     stream_head,
 )
 
-ANSWER = [Read(), Send(ok())]
+ANSWER: list[Step] = [Read(), Send(ok())]
 
 
 async def ask(client: EngineClient, url: str, *, control: bool = False) -> bytes:
