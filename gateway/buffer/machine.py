@@ -116,7 +116,8 @@ class TokenBuffer:
             return
         if not self.complete:
             self._read_rest(now, error)
-        self._end(error)
+        if not self._broken:
+            self._end(error)
 
     def ready(self, now: float) -> bool:
         """Whether `take` would give something."""

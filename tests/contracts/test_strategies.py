@@ -164,10 +164,9 @@ def test_what_waits_leaves_before_what_cannot_wait(strategy: str) -> None:
     ):
         buffer = TokenBuffer(strategy=strategy, window=Window(100, 10.0))
         buffer.feed(wire(role(), content("a"), content("b"), content("c"), last), 0.0)
-        buffer.finish(0.0)
-        out = datas(buffer.take(0.0))
-        assert out.index(last) == len(out) - 1 - (buffer.failure is not None and out[-1] != last)
-        assert assemble(out[: out.index(last)])["stories"][0][-1] == ["content", "abc"]
+        *before, latest = datas(buffer.take(0.0) + flushed(buffer))
+        assert latest == last
+        assert assemble(before)["stories"][0][-1] == ["content", "abc"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
