@@ -16,7 +16,7 @@ def headers_of(passage: Passage) -> dict[str, str]:
     """What an answer says about the way it went: lane, engine, and where the milliseconds until now were spent."""
     elapsed = passage.elapsed
     headers = {
-        "x-tokenlane-lane": passage.call.lane,
+        "x-tokenlane-lane": passage.lane,
         "x-tokenlane-queue-ms": _milliseconds(passage.queued),
         "openai-processing-ms": _milliseconds(elapsed),
     }

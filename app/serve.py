@@ -29,7 +29,7 @@ LOOK_AGAIN = 0.05
 def run(settings: Settings) -> int:
     """Serves until a signal; returns the exit status."""
     configure_logging(settings)
-    AppStatus.disable_automatic_graceful_drain()  # it would end every stream half a second after SIGTERM
+    AppStatus.enable_automatic_graceful_drain = False  # it would end every stream half a second after SIGTERM
     app = create_app(settings)
     server = Server(uvicorn_config(app, settings), app, settings.server.shutdown_grace_s)
     server.run(sockets=[listen(settings.server)])

@@ -37,7 +37,7 @@ class TokenStream(EventSourceResponse):
     """
 
     def __init__(self, gateway: Gateway, call: Call, pace: Pace) -> None:
-        super().__init__((), headers={"cache-control": "no-cache"}, sep="\n", ping=0)
+        super().__init__(iter(()), headers={"cache-control": "no-cache"}, sep="\n", ping=0)
         self._gateway = gateway
         self._call = call
         self._pace = pace

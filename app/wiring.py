@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from app.metrics import Metrics
+from app.recent import Recent
 from app.sim import SimEngine, SimSettings
 from app.sse import Pace
 from config.settings import EngineSettings, Settings
@@ -18,9 +19,13 @@ from gateway.buffer import Window
 from gateway.call import Call, read_call
 from gateway.gateway import Gateway, Lane, Limits
 from gateway.models import ModelCatalogue
+from gateway.probes import Probes
 from gateway.relay import Deadlines
+from gateway.routing.breaker import Breaker
 from gateway.routing.policies import POLICIES as ROUTING_POLICIES
 from gateway.routing.pool import Engine, EnginePool
+from gateway.routing.prober import Prober
+from gateway.telemetry import Observer, TelemetryEvent
 from gateway.upstream.client import EngineClient
 
 log = structlog.get_logger("tokenlane")
@@ -34,6 +39,7 @@ class Service:
     gateway: Gateway
     models: ModelCatalogue
     metrics: Metrics
+    recent: Recent
     lanes: LaneNames
     pace: Pace
     draining: bool = field(default=False)
@@ -55,6 +61,22 @@ class Service:
         self.gateway.drain()
 
 
+class Observers:
+    """One observer that tells several."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+
+    def add(self, observer: Observer) -> None:
+        """Tells this one too, from now on."""
+        self._observers.append(observer)
+
+    def __call__(self, event: TelemetryEvent) -> None:
+        """Tells them all."""
+        for observer in self._observers:
+            observer(event)
+
+
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Service]:
     """Everything that serves these settings, for as long as the block lasts."""
@@ -68,11 +90,15 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         lanes = _lanes(settings, engines)
         gates = {id(lane.gate): lane.gate for lane in lanes.values()}.values()
         metrics = Metrics(lambda: [gate.statistics() for gate in gates])
-        gateway = Gateway(lanes, client, metrics, _deadlines(settings), _limits(settings))
+        recent = Recent(lanes, asyncio.get_running_loop().time)
+        observers = Observers([metrics, recent])
+        gateway = Gateway(lanes, client, observers, _deadlines(settings), _limits(settings))
+        observers.add(gateway.observe)
         distinct = {id(e): e for each in engines.values() for e in each}.values()
+        await stack.enter_async_context(_watched(settings, lanes, client, observers))
         names = LaneNames(tuple(lanes), interactive=settings.default_lane, batch=settings.batch_lane)
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
-        yield Service(settings, gateway, ModelCatalogue(client, list(distinct)), metrics, names, pace)
+        yield Service(settings, gateway, ModelCatalogue(client, list(distinct)), metrics, recent, names, pace)
 
 
 async def _engines(settings: Settings, stack: AsyncExitStack) -> dict[str, list[Engine]]:
@@ -81,7 +107,8 @@ async def _engines(settings: Settings, stack: AsyncExitStack) -> dict[str, list[
     made: dict[str, list[Engine]] = {}
     for lane in owners:
         configured = settings.engines_of(lane) or (await _embedded(settings, lane, stack),)
-        made[lane] = [_engine(each, each.pool_size or settings.lanes[lane].pool_size) for each in configured]
+        pool_size, failures = settings.lanes[lane].pool_size, settings.health.failures
+        made[lane] = [_engine(each, each.pool_size or pool_size, failures) for each in configured]
     return {lane: made[lane if lane in made else settings.default_lane] for lane in settings.lanes}
 
 
@@ -94,9 +121,37 @@ async def _embedded(settings: Settings, lane: str, stack: AsyncExitStack) -> Eng
     return EngineSettings(url=engine.url, name=f"{lane}-sim", kind="sim")
 
 
-def _engine(configured: EngineSettings, pool_size: int) -> Engine:
+def _engine(configured: EngineSettings, pool_size: int, failures: int) -> Engine:
     key = configured.api_key.get_secret_value() if configured.api_key else None
-    return Engine(configured.name, configured.url, kind=configured.kind, api_key=key or None, pool_size=pool_size)
+    return Engine(
+        configured.name,
+        configured.url,
+        kind=configured.kind,
+        api_key=key or None,
+        pool_size=pool_size,
+        breaker=Breaker(threshold=failures, unproven=configured.kind == "vllm"),
+    )
+
+
+@asynccontextmanager
+async def _watched(
+    settings: Settings, lanes: Mapping[str, Lane], client: EngineClient, observer: Observer
+) -> AsyncIterator[None]:
+    """Probes the engines for as long as the block lasts."""
+    probes = Probes(client)
+    prober = Prober(
+        [lane.pool for lane in lanes.values()],
+        health=probes.health,
+        generate=probes.generate,
+        interval=settings.health.interval_s,
+        observer=observer,
+    )
+    watching = asyncio.create_task(prober.run())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait((watching,))
 
 
 def _lanes(settings: Settings, engines: Mapping[str, Sequence[Engine]]) -> dict[str, Lane]:
@@ -105,7 +160,8 @@ def _lanes(settings: Settings, engines: Mapping[str, Sequence[Engine]]) -> dict[
     for name, configured in settings.lanes.items():
         pool = EnginePool(name, engines[name], ROUTING_POLICIES[configured.routing]())
         window = Window(configured.buffer.tokens, configured.buffer.delay_ms / 1000)
-        lanes[name] = Lane(name, gates[name], pool, window, configured.buffer.strategy)
+        slots = gates[name].statistics().slots
+        lanes[name] = Lane(name, gates[name], pool, window, configured.buffer.strategy, slots, configured.overflow)
     return lanes
 
 

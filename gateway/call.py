@@ -25,6 +25,7 @@ class Call:
         lane: the name of the chosen lane.
         tier: the service tier that the answer states, None if the client did not ask for one.
         request_id: goes to the engine too.
+        session: what requests that should meet the same engine have in common, if the client says it.
     """
 
     endpoint: str
@@ -34,6 +35,7 @@ class Call:
     lane: str
     tier: str | None
     request_id: str
+    session: str | None = None
 
 
 def read_call(
@@ -79,6 +81,7 @@ def read_call(
         lane=choice.lane,
         tier=choice.tier,
         request_id=request_id,
+        session=headers.get("x-session-id") or string_field(read, "prompt_cache_key"),
     )
 
 

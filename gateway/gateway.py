@@ -26,6 +26,7 @@ from gateway.errors import (
     EngineStale,
     EngineUnreachable,
     GatewayError,
+    LaneFull,
     NoEngine,
     Refused,
     RequestError,
@@ -33,7 +34,16 @@ from gateway.errors import (
 from gateway.relay import Deadlines, Relay
 from gateway.routing.breaker import outcome_of
 from gateway.routing.pool import Engine, EnginePool, Lease
-from gateway.telemetry import Observer, Outcome, RequestAdmitted, RequestEnded, RequestRetried, StreamStats
+from gateway.telemetry import (
+    EngineHealthChanged,
+    Observer,
+    Outcome,
+    RequestAdmitted,
+    RequestEnded,
+    RequestRetried,
+    StreamStats,
+    TelemetryEvent,
+)
 from gateway.upstream.client import EngineClient, EngineResponse
 from gateway.upstream.engines import KINDS
 from gateway.wire import render
@@ -48,13 +58,24 @@ ERROR_BODY = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What a lane is made of. `gate` may be shared with another lane (one engine for both)."""
+    """What a lane is made of.
+
+    `gate` may be shared with another lane (one engine for both); `slots` are those of the gate while every engine is in
+    service. `overflow` names the lane that takes what this one has
+    no room or no engine for.
+    """
 
     name: str
     gate: Gate
     pool: EnginePool
     window: Window
     strategy: str
+    slots: int
+    overflow: str | None = None
+
+    def follow_engines(self) -> None:
+        """Sets the gate to what the engines that are in service take, at most the lane's `slots`."""
+        self.gate.resize(min(self.slots, self.pool.capacity()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +127,11 @@ class Gateway:
         finally:
             self.live.discard(passage)
 
+    def observe(self, event: TelemetryEvent) -> None:
+        """Lets the slots follow the engines that come and go."""
+        if isinstance(event, EngineHealthChanged):
+            self.lanes[event.lane].follow_engines()
+
     def drain(self) -> None:
         """Refuses what is new and what still waits; streams go on."""
         for lane in self.lanes.values():
@@ -144,6 +170,11 @@ class Passage:
         self._whole_stats: StreamStats | None = None
 
     @property
+    def lane(self) -> str:
+        """The name of the lane that serves it: the chosen one, or the one that it overflows into."""
+        return self._lane.name
+
+    @property
     def engine(self) -> str:
         """The name of the engine that answers, empty while there is none."""
         return self._lease.engine.name if self._lease else ""
@@ -159,7 +190,7 @@ class Passage:
         Raises what prevents it: Refused, an EngineError (with the status of an error event that comes first).
         """
         window = read_window(self.call.headers.get("x-tokenlane-buffer"), self._lane.window)
-        await self._admit()
+        await self._enter()
         asked_at = self._loop.time()
         response = await self._ask(self._gateway.deadlines.first_token)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
@@ -183,7 +214,7 @@ class Passage:
 
     async def fetch(self) -> WholeAnswer:
         """The whole answer of a request that is not streamed. Raises Refused or an EngineError."""
-        await self._admit()
+        await self._enter()
         deadline = self._gateway.deadlines.whole
         started = self._loop.time()
         response = await self._ask(deadline)
@@ -221,20 +252,40 @@ class Passage:
             self._permit.release()
         self._gateway.observer(self._report(error))
 
+    async def _enter(self) -> None:
+        """A slot and an engine: of the lane, else of the one that it overflows into."""
+        try:
+            await self._admit()
+        except (LaneFull, NoEngine):
+            if self._lane.overflow is None:
+                raise
+            self._lane = self._gateway.lanes[self._lane.overflow]
+            await self._admit()
+
     async def _admit(self) -> None:
-        self._permit = await self._lane.gate.acquire(self._lane.name)
-        self.queued = self._permit.waited
-        self._gateway.observer(RequestAdmitted(self._lane.name, self.queued))
+        lane = self._lane
+        if not lane.pool.capacity():
+            raise lane.pool.no_engine()
+        permit = await lane.gate.acquire(lane.name)
+        try:
+            self._lease = lane.pool.lease(key=self.call.session)
+        except NoEngine:
+            permit.release()
+            raise
+        self._permit = permit
+        self.queued = permit.waited
+        self._gateway.observer(RequestAdmitted(lane.name, self.queued))
 
     async def _ask(self, limit: float) -> EngineResponse:
         """The head of a good answer. Asks once more where that is safe: nothing was sent to the client yet."""
         try:
             async with asyncio.timeout(limit):
-                self._lease = self._lane.pool.lease()
+                lease = self._lease
+                assert lease is not None  # noqa: S101 - `_enter` comes first
                 try:
-                    return await self._ask_engine(self._lease.engine)
+                    return await self._ask_engine(lease.engine)
                 except (EngineStale, EngineUnreachable, EngineAnswered) as error:
-                    engine = self._engine_for_another_try(self._lease, error)
+                    engine = self._engine_for_another_try(lease, error)
                 return await self._ask_engine(engine)
         except TimeoutError as error:
             raise EngineSilent("The engine gave no first token in time.") from error

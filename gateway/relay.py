@@ -101,6 +101,7 @@ class Relay:
         """What is to be written next, as soon as it is due; empty at the end of the stream."""
         buffer = self._buffer
         self._writing_since = None
+        buffer.reader_busy = False
         while True:
             now = self._now()
             if flush := buffer.take(now):

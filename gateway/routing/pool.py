@@ -7,7 +7,6 @@ of two lanes; its count, and its breaker, are then those of both.
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from gateway.errors import NoEngine
 from gateway.routing.breaker import Breaker, EngineOutcome
@@ -27,7 +26,7 @@ class Engine:
 
     name: str
     url: str
-    kind: Literal["vllm", "sim"] = "vllm"
+    kind: str = "vllm"
     api_key: str | None = field(default=None, repr=False)
     pool_size: int = 32
     in_flight: int = 0
@@ -104,12 +103,16 @@ class EnginePool:
             if engine.breaker.closed and engine.in_flight < engine.pool_size and engine not in exclude
         ]
         if not able:
-            raise NoEngine(f"No engine of the lane {self.lane!r} can be asked now.", retry_after=self.retry_after())
+            raise self.no_engine()
         return Lease(self._policy.choose(able, key), self._clock)
 
     def capacity(self) -> int:
         """Slots of the engines that may be asked, taken or not."""
         return sum(engine.pool_size for engine in self.engines if engine.breaker.closed)
+
+    def no_engine(self) -> NoEngine:
+        """The error for a request that no engine can be asked for."""
+        return NoEngine(f"No engine of the lane {self.lane!r} can be asked now.", retry_after=self.retry_after())
 
     def retry_after(self) -> float:
         """Seconds until another try makes sense: the next probe of an engine that is out, at least one second."""

@@ -13,7 +13,7 @@ import orjson
 from gateway.errors import InvalidRequest
 
 _WHITESPACE = " \t\n\r"
-_scan_value = json.JSONDecoder(strict=False).scan_once
+_scan_value = json.JSONDecoder(strict=False).raw_decode
 
 
 def read_object(body: bytes) -> dict[str, Any]:

@@ -77,6 +77,14 @@ class RunningGateway:
             "leases": sum(e.in_flight for e in engines),
         }
 
+    async def is_ready(self) -> None:
+        """Waits until every lane has an engine that has proven itself."""
+        for _ in range(400):
+            if not self.service.not_ready():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"not ready: {self.service.not_ready()}")
+
     async def settles(self) -> None:
         """Waits until nothing is held; fails with what is left."""
         for _ in range(200):

@@ -220,6 +220,7 @@ async def test_no_header_of_the_client_but_its_id_reaches_an_engine_that_is_vllm
         plain = [{"url": engine.url, "name": "plain", "api_key": "engine-key"}]
         settings = settings_for(engine, lanes={"lowlatency": {"engines": plain}})
         async with running_gateway(settings) as gateway:
+            await gateway.is_ready()
             secrets = {
                 "x-api-key": "client-key",
                 "Cookie": "a=client-key",

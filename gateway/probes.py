@@ -1,0 +1,43 @@
+"""What an engine is asked to find out how it does. See `gateway/routing/prober.py` for when."""
+
+from collections.abc import Sequence
+
+from gateway.errors import EngineAnswered
+from gateway.routing.pool import Engine
+from gateway.upstream.client import EngineClient
+from gateway.upstream.engines import KINDS
+
+ANSWER_LIMIT = 2**20
+"""Bytes of an answer that are read."""
+
+ONE_TOKEN = b'{"prompt":"Hello","max_tokens":1,"temperature":0}'
+"""vLLM takes the model that it serves where none is named."""
+
+
+class Probes:
+    """The two questions, asked over connections that no request can take away."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+
+    async def health(self, engine: Engine) -> bool:
+        """Whether the engine says that it is well. Raises EngineError if it cannot be asked."""
+        await self._ask("GET", engine, KINDS[engine.kind].health_path)
+        return True
+
+    async def generate(self, engine: Engine) -> bool:
+        """Whether the engine really generates a token. Raises EngineError if it does not."""
+        await self._ask("POST", engine, "/v1/completions", [("content-type", "application/json")], ONE_TOKEN)
+        return True
+
+    async def _ask(
+        self, method: str, engine: Engine, path: str, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
+    ) -> None:
+        key = [("authorization", f"Bearer {engine.api_key}")] if engine.api_key else []
+        response = await self._client.send(method, engine.url + path, headers=[*headers, *key], body=body, control=True)
+        try:
+            answer = await response.read(ANSWER_LIMIT)
+        finally:
+            response.close()
+        if response.status != 200:
+            raise EngineAnswered(response.status, answer)
