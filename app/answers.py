@@ -27,6 +27,25 @@ def headers_of(passage: Passage) -> dict[str, str]:
     return headers
 
 
+def note(scope: Scope, passage: Passage) -> None:
+    """Adds to the request's access line what is known once it has ended."""
+    report = passage.report
+    line = scope["state"].get("access")
+    if report is None or line is None:
+        return
+    line |= {"status": report.status, "outcome": str(report.outcome), "lane": report.lane, "engine": report.engine}
+    line |= {"stream": report.stream, "queue_ms": _rounded(report.queued), "ttft_ms": _rounded(report.ttft)}
+    if report.error:
+        line["error"] = report.error
+    if report.stats is not None:
+        line["tokens"] = report.stats.completion_tokens or report.stats.tokens
+        line["events"] = report.stats.events_out
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
+
+
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f}"
 
@@ -54,9 +73,9 @@ class WholeResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the request from the queue to its end."""
-        await (await self._run(receive))(scope, receive, send)
+        await (await self._run(scope, receive))(scope, receive, send)
 
-    async def _run(self, receive: Receive) -> Response:
+    async def _run(self, scope: Scope, receive: Receive) -> Response:
         hangup = Hangup(receive)
         try:
             async with self._gateway.passage(self._call, hangup.cut) as passage, hangup:
@@ -65,4 +84,6 @@ class WholeResponse(Response):
             return ErrorResponse(error)  # nobody reads it; the status stands in the access line
         except GatewayError as error:
             return ErrorResponse(error, headers_of(passage))
+        finally:
+            note(scope, passage)
         return Response(answer.body, answer.status, headers_of(passage), media_type=answer.content_type)

@@ -119,13 +119,9 @@ class AccessLine:
         try:
             await self._app(scope, receive, looking)
         finally:
-            line = {
-                "method": scope["method"],
-                "path": scope["path"],
-                "status": status or 499,
-                "request_id": state.get("request_id"),
-            }
-            log.info("request", **line, ms=round((time.perf_counter() - started) * 1000, 1), **more)
+            line = {"method": scope["method"], "path": scope["path"], "status": status or 499}
+            line |= {"ms": round((time.perf_counter() - started) * 1000, 1), "request_id": state.get("request_id")}
+            log.info("request", **(line | more))
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

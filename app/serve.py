@@ -131,7 +131,9 @@ def configure_logging(settings: Settings) -> None:
     renderer = (
         structlog.processors.JSONRenderer()
         if settings.server.log_format == "json"
-        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        )
     )
     structlog.configure(
         processors=[

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sse_starlette import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
-from app.answers import ErrorResponse, headers_of
+from app.answers import ErrorResponse, headers_of, note
 from app.hangup import Hangup
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
@@ -57,6 +57,8 @@ class TokenStream(EventSourceResponse):
                 await _end(send, encode(render.event_data(error)))
             else:
                 await ErrorResponse(error, headers_of(passage))(scope, receive, send)
+        finally:
+            note(scope, passage)
 
     def _start(self, passage: Passage) -> dict[str, object]:
         passage.committed = True

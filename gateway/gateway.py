@@ -150,6 +150,7 @@ class Passage:
         committed: the status went out; from now on an error can only be an event of the stream.
         queued: seconds spent waiting for a slot.
         engine_wait: seconds that the engine took until its first event, or its whole answer.
+        report: how it ended, None until it has.
     """
 
     def __init__(self, gateway: Gateway, call: Call, cut: Callable[[GatewayError], None]) -> None:
@@ -157,6 +158,7 @@ class Passage:
         self.committed = False
         self.queued = 0.0
         self.engine_wait = 0.0
+        self.report: RequestEnded | None = None
         self._gateway = gateway
         self._lane = gateway.lanes[call.lane]
         self._cut = cut
@@ -250,7 +252,8 @@ class Passage:
             self._lease.release(outcome_of(error))
         if self._permit is not None:
             self._permit.release()
-        self._gateway.observer(self._report(error))
+        self.report = self._report(error)
+        self._gateway.observer(self.report)
 
     async def _enter(self) -> None:
         """A slot and an engine: of the lane, else of the one that it overflows into."""
