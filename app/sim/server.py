@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import parse_qsl
 
 import httptools
@@ -87,8 +87,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Read, at once or after the accept delay."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - create_server makes nothing else
-        self._transport = transport
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
         delay = self._host.opened(self)
         if delay:
             transport.pause_reading()

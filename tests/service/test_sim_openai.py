@@ -60,6 +60,7 @@ async def test_a_tool_call_is_assembled_from_its_parts(client: openai.AsyncOpenA
     assert functions[0].name == "get_weather"
     assert "".join(function.arguments or "" for function in functions) == '{"city": "Paris"}'
     assert whole.choices[0].finish_reason == "tool_calls"
+    assert [call.id for call in whole.choices[0].message.tool_calls or ()] != [parts[0].id]
 
 
 async def test_logprobs_line_up_with_the_text(client: openai.AsyncOpenAI) -> None:

@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import json
+import signal
+import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
+import uvloop
 
-from app.sim import SimEngine, SimSettings
+from app.sim import SimEngine, SimSettings, serve
 
 QUICK = SimSettings(ttft_ms=1, itl_ms=1, tokens=6)
 CHAT = "/v1/chat/completions"
@@ -31,6 +34,13 @@ def request(
     lines = {"host": "sim", "content-type": "application/json", "content-length": str(len(content))} | (headers or {})
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + content
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
 
 
 class Client:
@@ -103,7 +113,7 @@ async def test_a_connection_serves_several_requests_also_sent_at_once(engine: Si
 
 
 async def test_an_idle_connection_is_closed_after_its_answer_as_vllm_does(engine: SimEngine) -> None:
-    """Case H12."""
+    """Case H35."""
     engine.set(keep_alive_s=0.05)
     async with connected(engine) as client:
         client.send(request())
@@ -174,6 +184,7 @@ async def test_text_becomes_tokens_and_tokens_become_the_text(engine: SimEngine)
 @pytest.mark.parametrize("half", [False, True], ids=["closed", "half closed"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_leaves_frees_its_seat_at_once(engine: SimEngine, stream: bool, half: bool) -> None:
+    """Case H2."""
     async with connected(engine) as client:
         client.send(request(stream=stream, headers={"x-sim-itl-ms": "60000"}))
         await settled(engine, 1)
@@ -388,3 +399,35 @@ async def test_a_gzipped_answer_is_read_by_a_client_that_asked_for_it(engine: Si
             answer = await client.post(CHAT, json=body | {"stream": stream})
             assert answer.headers["content-encoding"] == "gzip"
             assert "tokenlane" in answer.text
+
+
+async def test_as_a_program_it_runs_until_it_is_told_to_end(unused_port: int) -> None:
+    program = asyncio.create_task(serve(QUICK, "127.0.0.1", unused_port))
+    async with asyncio.timeout(5), httpx.AsyncClient(base_url=f"http://127.0.0.1:{unused_port}") as client:
+        while not program.done():
+            with contextlib.suppress(httpx.ConnectError):
+                assert (await client.get("/health")).status_code == 200
+                signal.raise_signal(signal.SIGTERM)
+                await program
+    assert program.exception() is None
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_a_stream_has_the_head_of_uvicorn_and_an_event_is_a_chunk,
+        test_a_reset_is_a_reset,
+        test_cuts_end_the_connection_without_the_last_chunk,
+        test_a_reader_that_stops_holds_the_stream_and_gets_all_of_it_later,
+        test_a_burst_comes_at_one_time_and_the_next_a_tick_later,
+        test_what_is_no_http_is_refused,
+    ],
+)
+def test_it_is_the_same_on_uvloop(check: Callable[[SimEngine], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with SimEngine(QUICK) as engine:
+            await check(engine)
+        assert (engine.running, engine.waiting, engine.connections) == (0, 0, 0)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

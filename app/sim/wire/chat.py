@@ -1,5 +1,6 @@
 """Bodies of /v1/chat/completions."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,6 @@ class ChatWire:
         self._asked = asked
         self._id = answer_id
         self._created = created
-        self._calls: dict[tuple[int, int], str] = {}
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._asked.model}
@@ -90,7 +90,8 @@ class ChatWire:
         return {"id": self._call_id(index, call), "type": "function", "index": call, "function": function}
 
     def _call_id(self, index: int, call: int) -> str:
-        return f"chatcmpl-tool-{self._created:08x}{index & 0xFFFF:04x}{call & 0xFFFF:04x}"
+        digest = hashlib.blake2b(f"{self._id}/{index}/{call}".encode(), digest_size=8)
+        return f"chatcmpl-tool-{digest.hexdigest()}"
 
     def usage(self, generated: int, reasoned: int | None) -> dict[str, Any]:
         """The usage chunk: the sum over all choices."""
