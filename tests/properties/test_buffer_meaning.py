@@ -11,7 +11,7 @@ from gateway.buffer import STRATEGIES, TokenBuffer, Window
 from tests.traces.script import DONE, Json, assemble, chunk, datas, dump, finish, role, text, tool, usage, wire
 
 TEXTS = st.text(alphabet='ab"\\\n\u2028é🚀}{,:', max_size=4)
-KINDS = ("content", "reasoning", "reasoning_content", "arguments 0", "arguments 1", "text")
+KINDS = ("content", "reasoning", "reasoning_content", "arguments 0", "arguments 1")
 
 
 @dataclass
@@ -36,11 +36,12 @@ STYLES = st.builds(
     st.booleans(),
     st.sampled_from([{}, {"x": {"y": 1.5}}, {"z": None}]),
 )
-STEPS = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(KINDS[:5]), TEXTS)
-    | st.tuples(st.just(0), st.just("content"), TEXTS)
-    | st.tuples(st.integers(0, 2), st.sampled_from(["silent", "odd", "unknown", "head"]), TEXTS),
-    max_size=40,
+_CHOICES = st.integers(0, 2)
+_BURSTS = st.tuples(_CHOICES | st.just(0), st.sampled_from(KINDS), st.lists(TEXTS, max_size=6)) | st.tuples(
+    _CHOICES, st.sampled_from(["silent", "odd", "unknown", "head"]), st.lists(TEXTS, max_size=2)
+)
+STEPS = st.lists(_BURSTS, max_size=12).map(
+    lambda bursts: [(index, kind, piece) for index, kind, pieces in bursts for piece in pieces]
 )
 """What is said: the choice, the kind, the text."""
 
@@ -120,7 +121,7 @@ def test_what_goes_in_comes_out(
 @given(st.data(), st.lists(st.tuples(st.integers(0, 2), TEXTS), max_size=30), st.booleans())
 def test_completions_come_out_as_they_went_in(
     data: st.DataObject, steps: list[tuple[int, str]], logprobs: bool
-) -> None:  # noqa: FBT001
+) -> None:
     def arrays(piece: str, at: int) -> Any:
         listed = {"text_offset": [at], "token_logprobs": [None], "tokens": [piece], "top_logprobs": [{piece: -0.5}]}
         return {"logprobs": listed} if logprobs else {}

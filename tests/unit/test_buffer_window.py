@@ -23,6 +23,7 @@ from tests.traces.script import (
 
 STRATEGIES = ("window", "window-json")
 LONG = Window(1000, 100.0)
+DEFAULT = Window()
 
 
 def play(
@@ -37,7 +38,7 @@ def play(
     return datas(out)[:-1]
 
 
-def started(window: Window = Window(), gap: float = 0.01, index: int = 0) -> TokenBuffer:
+def started(window: Window = DEFAULT, gap: float = 0.01, index: int = 0) -> TokenBuffer:
     """A buffer whose first tokens have left and that expects one each `gap` seconds; the last came at 0."""
     buffer = TokenBuffer(window=window)
     for number in range(-4, 1):
@@ -116,6 +117,16 @@ class TestWhenTextLeaves:
         for number in range(1, 9):
             buffer.feed(wire(content("a")), number * 0.03)
             assert buffer.take(number * 0.03) == (wire(content("aa")) if number % 2 == 0 else b"")
+
+    @pytest.mark.parametrize("last", [reasoning("r"), finish(), finish("length", delta={"content": "c"}), tool(1, "{")])
+    def test_a_boundary_lets_the_run_go_at_once_and_an_end_does_not_wait(self, last: bytes) -> None:
+        """Case H17."""
+        buffer = started(LONG)
+        buffer.feed(wire(content("a"), content("b"), last), 0.01)
+        left = datas(buffer.take(0.01))
+        assert left[0] == content("ab")
+        assert left[1:] == ([last] if b'finish_reason":null' not in last else [])
+        assert buffer.stats.flushes[FlushReason.BOUNDARY] >= 1
 
     def test_one_pause_does_not_break_up_the_window(self) -> None:
         buffer = started()
@@ -217,6 +228,18 @@ class TestWhatIsMerged:
             tool(1, "}"),
         ]
         assert play(*events, strategy=strategy) == [events[0], tool(0, '{"city":"Paris"'), tool(1, "}")]
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    def test_a_call_that_says_its_id_name_or_more_each_time_is_not_merged_since_clients_add_them_up(
+        self, strategy: str
+    ) -> None:
+        """Cases H15, H23."""
+        for call in ({"id": "a"}, {"function": {"arguments": "x", "name": "f"}}, {"foo": "bar"}):
+            entry = {"index": 0, "function": {"arguments": "x"}, **call}
+            events = [chunk({"tool_calls": [entry]})] * 5
+            assert play(*events, strategy=strategy) == events
+        typed = chunk({"tool_calls": [{"index": 0, "id": None, "type": "function", "function": {"arguments": "x"}}]})
+        assert play(*[typed] * 5, strategy=strategy) == [typed, typed.replace(b'"x"', b'"xxxx"')]
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_arrays_are_concatenated_and_a_cumulative_usage_keeps_the_last(self, strategy: str) -> None:
@@ -362,3 +385,15 @@ class TestWhatIsMerged:
         steady = [dump({"content": "d", "choices": [{"index": 0, "delta": {"content": letter}}]}) for letter in "abcde"]
         assert assemble(play(*steady))["stories"][0] == [["content", "abcde"]]
         assert len(play(*steady)) == 2
+
+    def test_another_field_with_the_name_of_the_text_is_not_taken_for_it(self) -> None:
+        def twin(other: str, letter: str) -> bytes:
+            return dump({"content": other, "choices": [{"index": 0, "delta": {"content": letter}}]})
+
+        events = [twin("d", "a"), twin("d", "a"), twin("d", "a"), twin("e", "a"), twin("d", "a")]
+        assert play(*events) == [twin("d", "a"), twin("d", "aa"), twin("e", "a"), twin("d", "a")]
+
+    def test_a_chunk_whose_head_and_tail_overlap_is_garbage(self) -> None:
+        buffer = started()
+        buffer.feed(wire(content("").replace(b'""', b'"', 1)), 0.01)
+        assert str(buffer.failure) == "the engine sent something that is not JSON"
