@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from app.cli import config, serve, sim
+from app.cli import config, engine, serve, sim
 
-COMMANDS = (serve, sim, config)
+COMMANDS = (serve, sim, config, engine)
 
 
 class PrintVersion(argparse.Action):
