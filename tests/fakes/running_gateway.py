@@ -111,7 +111,11 @@ async def running_gateway(settings: Settings) -> AsyncIterator[RunningGateway]:
         server.stop.set()
         await serving
         listening.close()
-    left = {t for t in asyncio.all_tasks() - before if not t.done() and "_shutdown_watcher" not in repr(t)}
+    left = {
+        t
+        for t in asyncio.all_tasks() - before - {asyncio.current_task()}
+        if not t.done() and "_shutdown_watcher" not in repr(t)
+    }
     assert not left, f"tasks are left: {left}"
 
 

@@ -7,6 +7,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from app.sim import SimEngine, SimSettings
+from tests.fakes.assembly import assembled
 from tests.fakes.running_gateway import RunningGateway, gateway_on_sim, running_gateway, settings_for
 
 MODEL = "gpt-oss-20b"
@@ -32,43 +33,6 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "one byte a write": {"extra_headers": {"x-sim-fault": "one_byte"}, "max_tokens": 4},
     "comments": {"extra_headers": {"x-sim-fault": "comments"}},
 }
-
-
-def assembled(chunks: list[Any]) -> dict[str, Any]:
-    """What a client makes of a stream, without the id and the time, which differ from request to request."""
-    whole: dict[str, Any] = {"choices": {}}
-    for chunk in chunks:
-        read = chunk.model_dump(exclude_unset=True)
-        for key in read.keys() - {"id", "created", "choices"}:
-            whole[key] = read[key]
-        for choice in read["choices"]:
-            add(whole["choices"].setdefault(choice["index"], {}), choice)
-    return whole
-
-
-def add(whole: dict[str, Any], part: dict[str, Any]) -> None:
-    for key, value in part.items():
-        if key == "id":  # of a tool call: it differs from request to request
-            whole[key] = whole.get(key, 0) + 1
-            continue
-        if key == "index" and key in whole:
-            continue
-        if isinstance(value, str) and isinstance(whole.get(key), str) and key not in {"role", "type", "finish_reason"}:
-            whole[key] += value
-        elif key == "tool_calls":
-            for call in value:
-                add(whole.setdefault(key, {}).setdefault(call["index"], {}), call)
-        elif isinstance(value, list) and isinstance(whole.get(key), list):
-            whole[key] = whole[key] + value
-        elif isinstance(value, dict):
-            add(
-                whole.setdefault(key, {})
-                if isinstance(whole.get(key, {}), dict)
-                else whole.__setitem__(key, {}) or whole[key],
-                value,
-            )
-        elif value is not None or key not in whole:
-            whole[key] = value
 
 
 async def stream(client: AsyncOpenAI, **more: Any) -> list[Any]:
@@ -254,6 +218,19 @@ async def test_a_fast_engine_reaches_the_client_in_a_quarter_of_the_events() -> 
     sim = SimSettings(ttft_ms=5, itl_ms=3, tokens=400)
     async with gateway_on_sim(sim) as (gateway, _engine):
         assert len(await events_of(gateway)) <= 112
+
+
+async def test_a_slow_engine_is_never_waited_for_in_vain() -> None:
+    """Case H18: at 85 ms a token a second one will not come within the window, so each leaves as it comes."""
+    async with gateway_on_sim(SimSettings(ttft_ms=5, itl_ms=85, tokens=8)) as (gateway, _engine):
+        texts = [
+            json.loads(event[6:]) for event in await events_of(gateway) if "content" in event and "finish" in event
+        ]
+        assert len([t for t in texts if t["choices"][0]["delta"].get("content")]) == 8
+        await gateway.settles()
+        text = (await gateway.http.get("/metrics")).text
+        assert 'reason="delay"' not in text
+        assert 'reason="lone"' in text
 
 
 async def test_metrics_tell_what_happened() -> None:
