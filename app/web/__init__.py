@@ -1,0 +1,1 @@
+"""The chat page: static files, and what serves them from memory."""
