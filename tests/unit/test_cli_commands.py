@@ -83,8 +83,8 @@ def test_settings_that_cannot_be_used_end_with_1_and_a_line_for_each_problem(
     ]
 
 
-def test_an_open_server_without_keys_is_not_started(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--host", "0.0.0.0"]) == 1
+def test_an_open_server_without_keys_cannot_be_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", "--host", "0.0.0.0"]) == 1
     assert "set server.allow_open = true" in capsys.readouterr().err
 
 
