@@ -84,15 +84,21 @@ class ChunkedAnswer:
         if self._is_repeated_end(body, choices):
             reading.repeated = True
             return reading
+        usage = body.get("usage")
+        total = self._look_at_usage(usage) if isinstance(usage, dict) else None
         for index, choice in choices:
-            self._look(reading, index, choice, alone=len(choices) == 1)
-        self._look_at_usage(body, choices)
+            self._look(reading, index, choice, total if len(choices) == 1 else None)
+        if total is not None and len(choices) == 1:
+            self.usage.completion = sum(self._completion.values())
         return reading
 
-    def _look(self, reading: Reading, index: int, choice: Json, *, alone: bool) -> None:
+    def _look(self, reading: Reading, index: int, choice: Json, total: int | None) -> None:
+        """Notes what a choice says; `total` is the running total of its tokens, where the chunk has one."""
         self._seen.add(index)
         text = chunks.has_text(choice)
-        reading.tokens += self._tokens(reading, index, choice, text=text, alone=alone)
+        listed = chunks.listed_tokens(choice)
+        counted = int(text) if total is None else self._count(index, total)
+        reading.tokens += counted if listed is None else listed
         if text:
             reading.text = True
             if index not in self._shown:
@@ -102,22 +108,20 @@ class ChunkedAnswer:
             reading.ends = True
             self._ends.setdefault(index, _without_text(reading.body or {}, choice))
 
-    def _tokens(self, reading: Reading, index: int, choice: Json, *, text: bool, alone: bool) -> int:
-        listed = chunks.listed_tokens(choice)
-        total = chunks.usage_of(reading.body or {})[1] if alone else None
+    def _count(self, index: int, total: int) -> int:
+        """The tokens that are new in a choice's running total."""
         before = self._completion.get(index, 0)
-        if total is not None:
-            self._completion[index] = max(total, before)
-        if listed is not None:
-            return listed
-        return max(0, total - before) if total is not None else int(text)
+        self._completion[index] = max(total, before)
+        return max(0, total - before)
 
-    def _look_at_usage(self, body: Json, choices: list[tuple[int, Json]]) -> None:
-        prompt, completion = chunks.usage_of(body)
+    def _look_at_usage(self, usage: Json) -> int | None:
+        """The completion tokens so far, which a chunk of one choice says of that choice only."""
+        prompt, completion = chunks.totals_of(usage)
         if prompt is not None:
             self.usage.prompt = prompt
         if completion is not None:
-            self.usage.completion = sum(self._completion.values()) if len(choices) == 1 else completion
+            self.usage.completion = completion
+        return completion
 
     def _is_repeated_end(self, body: Json, choices: list[tuple[int, Json]]) -> bool:
         """Some engines and proxies say twice that a choice is finished; strict clients do not bear it."""

@@ -93,9 +93,12 @@ def has_text(choice: Json) -> bool:
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         return False
-    return bool(delta.get("tool_calls")) or any(
-        isinstance(delta.get(name), str) and delta[name] for name in TEXT_FIELDS
-    )
+    if delta.get("tool_calls"):
+        return True
+    for name in TEXT_FIELDS:  # noqa: SIM110 - a generator costs more than the whole loop, once a chunk
+        if delta.get(name) and isinstance(delta[name], str):
+            return True
+    return False
 
 
 def is_empty(choice: Json) -> bool:
@@ -117,11 +120,8 @@ def listed_tokens(choice: Json) -> int | None:
     return None
 
 
-def usage_of(body: Json) -> tuple[int | None, int | None]:
-    """Prompt and completion tokens of a chunk's usage: totals so far, never increments."""
-    usage = body.get("usage")
-    if not isinstance(usage, dict):
-        return None, None
+def totals_of(usage: Json) -> tuple[int | None, int | None]:
+    """Prompt and completion tokens that a usage states: totals so far, never increments."""
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     return prompt if is_count(prompt) else None, completion if is_count(completion) else None
 

@@ -42,7 +42,7 @@ class SseDecoder:
         max_event: bytes that one event, and so one line, may have. Not more than that is ever kept.
     """
 
-    __slots__ = ("_after_cr", "_broken", "_kept", "_max", "_start")
+    __slots__ = ("_after_cr", "_broken", "_idle", "_kept", "_max", "_start")
 
     def __init__(self, max_event: int = 16 * 2**20) -> None:
         self._max = max_event
@@ -50,6 +50,7 @@ class SseDecoder:
         self._start: bytes | None = b""  # the first bytes, until it is known whether they are a byte order mark
         self._after_cr = False  # the last byte was a CR: an LF that follows belongs to it
         self._broken = False
+        self._idle = False  # between two events, and nothing is unsettled
 
     @property
     def broken(self) -> bool:
@@ -61,10 +62,10 @@ class SseDecoder:
 
         The quick way for what engines usually send. Nothing is consumed on None: `feed` has to be called then.
         """
-        if self._kept or self._start is not None or self._broken or b"\r" in data or len(data) > self._max:
+        if not self._idle or not data.endswith(b"\n\n") or b"\r" in data or len(data) > self._max:
             return None
-        if not data.endswith(b"\n\n") or self._after_cr:
-            return None
+        if data.find(b"\n") == len(data) - 2:
+            return [data[6:-2]] if data.startswith(b"data: ") and len(data) > 8 else None
         blocks = data[:-2].split(b"\n\n")
         for block in blocks:
             if not block.startswith(b"data: ") or b"\n" in block or len(block) == 6:
@@ -84,6 +85,7 @@ class SseDecoder:
         data = self._with_lf(data)
         events: list[Event] = []
         self._split(data, events)
+        self._idle = not (self._kept or self._after_cr or self._broken) and self._start is None
         if self.broken and not events:
             raise EngineBroke(_TOO_LARGE)
         return events

@@ -57,8 +57,8 @@ def said(style: Style, step: tuple[int, str, str], count: int) -> bytes:
     delta: Json = {} if kind == "silent" else {kind: piece}
     if kind.startswith("arguments"):
         delta = {"content": None, "tool_calls": [{"index": int(kind[-1]), "function": {"arguments": piece}}]}
-    ids = {"token_ids": [count, count]} if style.token_ids else {}
-    logprobs = {"logprobs": {"content": [{"token": piece, "logprob": -count / 7}]}} if style.logprobs else {}
+    ids: Json = {"token_ids": [count, count]} if style.token_ids else {}
+    logprobs: Json = {"logprobs": {"content": [{"token": piece, "logprob": -count / 7}]}} if style.logprobs else {}
     top = {**style.extra, **({"usage": usage(1, count)} if style.totals else {})}
     return style.write(json.loads(chunk(delta, index, top=top, **ids, **logprobs)))
 
@@ -164,7 +164,10 @@ def test_no_token_waits_longer_than_the_window_allows_and_no_event_holds_more(
 ) -> None:
     """Case H18: a shell that sleeps until `wake_at`, and a model that knows when each token came."""
     buffer = TokenBuffer(window=Window(tokens, delay))
-    now, came, waits, first = 0.0, {}, [], set()
+    now = 0.0
+    came: dict[tuple[int, str], float] = {}
+    waits: list[float] = []
+    first: set[int] = set()
 
     def take(at: float) -> None:
         for event in datas(buffer.take(at)):

@@ -54,7 +54,10 @@ class WindowStrategy:
         if template is not self._templates[0]:
             self._templates.remove(template)
             self._templates.insert(0, template)
-        run = self._run(self._choices[template.choice], template.key, data, now)
+        choice = self._choices[template.choice]
+        run = choice.run
+        if run is None or run.key is not template.key:
+            run = self._run(choice, template.key, data, now)
         run.template = template
         run.texts.append(text)
         self._grew(run, 1, len(data), now)
