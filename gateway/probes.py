@@ -10,8 +10,15 @@ from gateway.upstream.engines import KINDS
 ANSWER_LIMIT = 2**20
 """Bytes of an answer that are read."""
 
-ONE_TOKEN = b'{"prompt":"Hello","max_tokens":1,"temperature":0}'
-"""vLLM takes the model that it serves where none is named."""
+ONE_TOKEN = {
+    "/v1/completions": b'{"prompt":"Hello","max_tokens":1,"temperature":0}',
+    "/v1/chat/completions": b'{"messages":[{"role":"user","content":"Hello"}],"max_tokens":1,"temperature":0}',
+}
+"""How one token is asked for: the second way where an engine does not know the first. vLLM takes the model that it
+serves where none is named."""
+
+
+NOT_KNOWN = frozenset({404, 405})
 
 
 class Probes:
@@ -27,8 +34,15 @@ class Probes:
 
     async def generate(self, engine: Engine) -> bool:
         """Whether the engine really generates a token. Raises EngineError if it does not."""
-        await self._ask("POST", engine, "/v1/completions", [("content-type", "application/json")], ONE_TOKEN)
-        return True
+        for path, body in ONE_TOKEN.items():
+            try:
+                await self._ask("POST", engine, path, [("content-type", "application/json")], body)
+            except EngineAnswered as error:
+                if error.status in NOT_KNOWN:
+                    continue
+                raise
+            return True
+        return False
 
     async def _ask(
         self, method: str, engine: Engine, path: str, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
