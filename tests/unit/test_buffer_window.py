@@ -283,6 +283,13 @@ class TestWhatIsMerged:
         assert play(*events) == [events[0], silent, content("ab", token_ids=[1, 9, 2])]
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
+    def test_a_text_that_is_empty_joins_and_an_empty_delta_goes_by_itself(self, strategy: str) -> None:
+        first = [content("s")] * 3
+        events = [content("a"), content(""), content("b"), chunk({}), content("c")]
+        out = play(*first, *events, strategy=strategy, window=Window(6, 10.0))
+        assert out == [content("s"), content("ssab"), chunk({}), content("c")]
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
     @pytest.mark.parametrize(
         ("one", "other"),
         [

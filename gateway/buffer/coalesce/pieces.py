@@ -54,12 +54,10 @@ class Piece:
     @property
     def plain(self) -> bool:
         """Whether nothing but its text may differ from its neighbours."""
-        return bool(self.name) and not self.arrays and not isinstance(self.body.get("usage"), dict)
+        return not self.arrays and not isinstance(self.body.get("usage"), dict)
 
-    def accepts(self, silent: "Piece") -> bool:
-        """Whether a piece without text is the same but for the text, or lacks nothing but a delta."""
-        if silent.name:
-            return silent.key == self.key
+    def frames(self, silent: "Piece") -> bool:
+        """Whether a piece with an empty delta is the same but for the delta."""
         return self._without([*self.arrays, (self.body["choices"][0], "delta")], kind="") == silent.key
 
     def absorb(self, other: "Piece") -> None:

@@ -119,9 +119,17 @@ class WindowStrategy:
         return True
 
     def _join_silently(self, choice: Choice, piece: Piece, reading: Reading, now: float) -> bool:
-        """Tokens without text join what is held, if it is the same but for its text; alone they are not held."""
+        """A piece without text joins what is held, if it is the same but for its text; alone it is not held.
+
+        If its delta is empty, it needs to bring something else.
+        """
         run = choice.run
-        if run is None or run.piece is None or not run.piece.accepts(piece):
+        if run is None:
+            return False
+        if piece.name:
+            if piece.key != run.key:
+                return False
+        elif piece.plain or run.piece is None or not run.piece.frames(piece):
             return False
         run.add(piece)
         run.texts.append("")
