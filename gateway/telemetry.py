@@ -92,8 +92,8 @@ class RequestEnded:
     """A request is over, whichever way.
 
     `lane` and `engine` are empty where none was chosen. `status` is the HTTP status sent, 499 for a client that left.
-    `duration`, `queued` and `ttft` are seconds; `ttft` runs from the request's arrival until its first token leaves, and is None
-    where no token came.
+    `duration`, `queued` and `ttft` are seconds; `ttft` runs from the request's arrival until its first token leaves;
+    None where no token came.
     """
 
     endpoint: str
