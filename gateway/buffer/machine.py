@@ -16,7 +16,7 @@ from bisect import bisect_left
 from gateway.buffer.coalesce import STRATEGIES, Window
 from gateway.buffer.endings import DIALECTS
 from gateway.buffer.outbox import Outbox
-from gateway.errors import EngineAnswered, EngineBroke, EngineError, EngineTruncated
+from gateway.errors import EngineAnswered, EngineBroke, EngineTruncated, GatewayError
 from gateway.telemetry import ITL_BUCKETS, FlushReason, StreamStats
 from gateway.wire.chunks import DONE, parse
 from gateway.wire.sse import Event, SseDecoder
@@ -58,7 +58,7 @@ class TokenBuffer:
         self.has_event = False
         self.opening_error: bytes | None = None
         self.complete = False
-        self.failure: EngineError | None = None
+        self.failure: GatewayError | None = None
         self._decoder = SseDecoder(max_event)
         self._answer = DIALECTS[dialect]()
         self._outbox = Outbox(self.stats)
@@ -107,7 +107,7 @@ class TokenBuffer:
             self._note_arrival(self.stats.tokens - tokens, now)
         self._strategy.settle(now)
 
-    def finish(self, now: float, error: EngineError | None = None) -> None:
+    def finish(self, now: float, error: GatewayError | None = None) -> None:
         """The engine's body is over; `error` says why, if it did not end as HTTP wants it. Only the first call counts.
 
         A last event that lacks its blank line counts if it is whole; where it is cut, the answer is not whole.
@@ -154,7 +154,7 @@ class TokenBuffer:
         else:
             self._event(Event(data), now)
 
-    def _read_rest(self, now: float, error: EngineError | None) -> None:
+    def _read_rest(self, now: float, error: GatewayError | None) -> None:
         """The event that the body ended in. That it is cut matters only if nothing else explains or excuses it."""
         for event in self._decoder.close():
             if (error or self._answer.whole) and event.data.strip() != DONE and parse(event.data)[0] is None:
@@ -203,7 +203,7 @@ class TokenBuffer:
         self.complete = True
         self._end(error)
 
-    def _end(self, error: EngineError | None) -> None:
+    def _end(self, error: GatewayError | None) -> None:
         self._finished = True
         self._strategy.flush(FlushReason.END)
         self.failure = self._verdict(error)
@@ -213,7 +213,7 @@ class TokenBuffer:
         elif not self.error_seen and not (self.complete and self.has_event and self._broken is None):
             self._outbox.put_encoded(self._answer.error_event(self.failure))
 
-    def _verdict(self, error: EngineError | None) -> EngineError | None:
+    def _verdict(self, error: GatewayError | None) -> GatewayError | None:
         """Why the answer is not whole, or None."""
         if self._engine_error or self._broken:
             return self._engine_error or self._broken

@@ -13,6 +13,7 @@ from openai import AsyncOpenAI
 from app.main import create_app
 from app.serve import Server, listen, uvicorn_config
 from app.sim import SimEngine, SimSettings
+from app.sim.server import Request
 from app.wiring import Service
 from config.settings import Settings
 
@@ -117,6 +118,11 @@ async def running_gateway(settings: Settings) -> AsyncIterator[RunningGateway]:
         if not t.done() and "_shutdown_watcher" not in repr(t)
     }
     assert not left, f"tasks are left: {left}"
+
+
+def asked(engine: SimEngine) -> list[Request]:
+    """The requests that an engine got from clients: without the gateway's own questions after its health."""
+    return [request for request in engine.requests if request.path.startswith("/v1/")]
 
 
 def settings_for(*engines: SimEngine, **changes: Any) -> Settings:

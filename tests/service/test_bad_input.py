@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.running_gateway import gateway_on_sim
+from tests.fakes.running_gateway import asked, gateway_on_sim
 
 CHAT = "/v1/chat/completions"
 JSON = {"content-type": "application/json"}
@@ -52,7 +52,7 @@ async def test_nonsense_is_refused_without_asking_an_engine(name: str) -> None:
         assert answer.status_code == 400
         assert is_openais_error(answer.content)
         assert (answer.json()["error"]["param"] or "") == param
-        assert not engine.requests
+        assert not asked(engine)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -115,7 +115,7 @@ async def test_a_path_that_is_not_on_the_list_is_a_404_and_reaches_no_engine(met
         )
         assert status == 404
         assert is_openais_error(body)
-        assert not engine.requests
+        assert not asked(engine)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_a_wrong_method_is_a_405(method: str, path: str) -> None:
         assert answer.status_code == 405
         assert is_openais_error(answer.content)
         assert answer.headers["allow"]
-        assert not engine.requests
+        assert not asked(engine)
 
 
 async def test_a_body_over_the_limit_is_refused_before_it_is_sent() -> None:
@@ -140,7 +140,7 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_sent() -> None:
         status, body = await raw(gateway.url, head.encode())
         assert status == 413
         assert str(20 * 2**20) in json.loads(body)["error"]["message"]
-        assert not engine.requests
+        assert not asked(engine)
 
 
 async def test_a_chunked_body_over_the_limit_is_refused_while_it_comes() -> None:
@@ -159,7 +159,7 @@ async def test_a_chunked_body_over_the_limit_is_refused_while_it_comes() -> None
         answer = await gateway.http.post(CHAT, content=pieces(), headers=JSON)
         assert answer.status_code == 413
         assert is_openais_error(answer.content)
-        assert not engine.requests
+        assert not asked(engine)
 
 
 async def test_a_body_below_the_limit_arrives_whole() -> None:
@@ -169,7 +169,7 @@ async def test_a_body_below_the_limit_arrives_whole() -> None:
     body = json.dumps({"model": "gpt-oss-20b", "messages": [{"role": "user", "content": content}]}).encode()
     async with gateway_on_sim() as (gateway, engine):
         await gateway.http.post(CHAT, content=body, headers=JSON)
-        assert engine.requests[-1].body == body
+        assert asked(engine)[-1].body == body
 
 
 async def test_a_compressed_body_is_refused_instead_of_misread() -> None:
@@ -189,7 +189,7 @@ async def test_a_body_that_is_not_called_json_is_refused(kind: str | None) -> No
         answer = await gateway.http.post(CHAT, content=GOOD, headers={"content-type": kind} if kind else {})
         assert answer.status_code == 400
         assert "Content-Type" in answer.json()["error"]["message"]
-        assert not engine.requests
+        assert not asked(engine)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_a_header_that_makes_no_sense_is_named(header: str, value: str) ->
         )
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == header
-        assert not engine.requests
+        assert not asked(engine)
 
 
 SMUGGLED = {
@@ -234,7 +234,7 @@ async def test_a_request_with_two_meanings_is_refused(name: str) -> None:
         head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
         status, _ = await raw(gateway.url, head + SMUGGLED[name])
         assert 400 <= status < 500
-        assert not engine.requests
+        assert not asked(engine)
 
 
 async def raw(url: str, request: bytes) -> tuple[int, bytes]:
