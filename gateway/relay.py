@@ -22,7 +22,7 @@ class Deadlines:
 
     Attributes:
         first_token: from the request's leaving to the engine's first event.
-        gap: between two pieces of a stream.
+        gap: between two events of a stream. Comments count for neither: an engine that hangs may well send them.
         write: for as long as the client does not read.
         whole: for an answer that is not streamed.
     """
@@ -63,7 +63,9 @@ class Relay:
         self._waiter: asyncio.Future[None] | None = None
         self._writing_since: float | None = None
         self._paused = False
-        self._last_piece = asked_at
+        self._asked_at = asked_at
+        self._last_event = asked_at
+        self._fault: Exception | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
         self._watch_timer = self._loop.call_at(asked_at + deadlines.first_token, self._watch)
         response.attach(self)
@@ -72,22 +74,31 @@ class Relay:
 
     def received(self, data: bytes) -> None:
         """Takes what the engine sent."""
-        now = self._last_piece = self._now()
+        now = self._now()
         buffer = self._buffer
         buffer.reader_busy = self._writing_since is not None
-        buffer.feed(data, now)
-        if self._opening or buffer.error_seen:
-            self._set_watch_timer(now)
-        if buffer.full:
-            self._paused = True
-            self._response.pause()
-        self._changed(now)
+        events = buffer.stats.events_in
+        try:
+            buffer.feed(data, now)
+            if buffer.stats.events_in != events:
+                self._last_event = now
+            if self._opening or buffer.error_seen:
+                self._set_watch_timer(now)
+            if buffer.full:
+                self._paused = True
+                self._response.pause()
+            self._changed(now)
+        except Exception as fault:  # noqa: BLE001 - see `_fail`
+            self._fail(fault)
 
     def ended(self, error: GatewayError | None) -> None:
         """Takes the end of the engine's answer, or ends it for the engine. Everything received still leaves first."""
         now = self._now()
-        self._buffer.finish(now, error)
-        self._changed(now)
+        try:
+            self._buffer.finish(now, error)
+            self._changed(now)
+        except Exception as fault:  # noqa: BLE001 - see `_fail`
+            self._fail(fault)
 
     # The client's side: one writer.
 
@@ -109,6 +120,7 @@ class Relay:
                 self._read_on(now)
                 return flush
             if buffer.ended:
+                self._writing_since = now  # the end of the answer has to be read too
                 return b""
             self._set_flush_timer()
             await self._wait()
@@ -123,16 +135,31 @@ class Relay:
     # Where both sides meet.
 
     async def _wait(self) -> None:
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        if self._fault is None:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._fault is not None:
+            raise self._fault
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, fault: Exception) -> None:
+        """A fault of this program in a plain call of the event loop: it is raised where the request has its owner.
+
+        Raised here it would end the connection and be put down to the engine.
+        """
+        self._fault = fault
+        self._response.close()
+        self._wake()
 
     def _changed(self, now: float) -> None:
         if self._opening or self._buffer.ready(now) or self._buffer.ended:
-            if self._waiter is not None and not self._waiter.done():
-                self._waiter.set_result(None)
+            self._wake()
         elif self._writing_since is None:
             self._set_flush_timer()
 
@@ -146,12 +173,15 @@ class Relay:
 
     def _flush_due(self) -> None:
         self._flush_timer = None
-        self._changed(self._now())
+        try:
+            self._changed(self._now())
+        except Exception as fault:  # noqa: BLE001 - see `_fail`
+            self._fail(fault)
 
     def _read_on(self, now: float) -> None:
         if self._paused and not self._buffer.full:
             self._paused = False
-            self._last_piece = now  # the silence was ours
+            self._last_event = now  # the silence was ours
             self._response.resume()
 
     # Deadlines: one timer, which is set again only when it rings early.
@@ -163,11 +193,11 @@ class Relay:
             error: GatewayError = ClientTooSlow("The client did not read for too long.")
             return self._writing_since + limits.write, self._cut_off, error
         if self._buffer.error_seen:
-            return self._last_piece + AFTER_ERROR, self._give_up, None
+            return self._last_event + AFTER_ERROR, self._give_up, None
         if self._buffer.has_event:
-            return self._last_piece + limits.gap, self._give_up, EngineStalled("The engine fell silent in mid-stream.")
+            return self._last_event + limits.gap, self._give_up, EngineStalled("The engine fell silent in mid-stream.")
         error = EngineSilent("The engine gave no first token in time.")
-        return self._last_piece + limits.first_token, self._give_up, error
+        return self._asked_at + limits.first_token, self._give_up, error
 
     def _watch(self) -> None:
         now = self._now()
