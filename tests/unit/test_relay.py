@@ -273,6 +273,7 @@ class Fault(Exception):
 async def test_a_fault_of_ours_reaches_the_owner_and_not_the_connection_of_the_engine(where: str) -> None:
     """Case H3: raised into the event loop it would end the connection and be put down to the engine."""
     stage = Stage(held=text("a"))
+    await stage.relay.opened()
     assert await stage.relay.next_flush()
     waiting = asyncio.create_task(stage.rest())
     await turns()
