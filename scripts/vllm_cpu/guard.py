@@ -1,9 +1,9 @@
 """Runs a command and makes sure that nothing of it is left: guard.py GRACE COMMAND...
 
-The command leads a process group of its own. When standard input has something to read or ends, which comes also when
-the process at the other end is killed, the command gets SIGTERM; what lives of it and its children GRACE seconds later
-is killed, sooner if standard input had a byte and ends now. When the command ends by itself, its children have the same
-time: they remove their shared memory then. The exit code is the command's, 128 + n if signal n ended it.
+The command leads a process group of its own. It gets SIGTERM when standard input has something to read or ends, which
+comes also when the process at the other end is killed. Once it has ended, asked or not, its children get SIGTERM too, so
+that they remove their shared memory. What still lives GRACE seconds after that began is killed; sooner if standard input
+had a byte and ends now. The exit code is the command's, 128 + n if signal n ended it.
 """
 
 import ctypes
@@ -44,11 +44,17 @@ def end(leader: int, deadline: float, watched: list[int]) -> int:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == leader:
                 code = os.waitstatus_to_exitcode(status)
+                tell(leader, signal.SIGTERM)
             if pid == 0 and (select.select(watched, [], [], POLL)[0] or time.monotonic() > deadline):
-                with suppress(ProcessLookupError):
-                    os.killpg(leader, signal.SIGKILL)
+                tell(leader, signal.SIGKILL)
                 watched, deadline = [], time.monotonic() + 1
     return 128 - code if code < 0 else code
+
+
+def tell(group: int, number: int) -> None:
+    """Send a signal to a process group that may be gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
 
 
 if __name__ == "__main__":

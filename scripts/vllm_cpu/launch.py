@@ -22,7 +22,7 @@ LOGS_KEPT = 10
 GREETING = """
 tokenlane serves real vLLM on {address}  (Ctrl-C stops it)
 
-  curl {address}/v1/chat/completions -H 'Content-Type: application/json' -H 'X-Tokenlane-Lane: lowlatency' \\
+  curl -N {address}/v1/chat/completions -H 'Content-Type: application/json' -H 'X-Tokenlane-Lane: lowlatency' \\
     -d '{{"model": "smollm2", "stream": true, "messages": [{{"role": "user", "content": "Say hello."}}]}}'
 """
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 MARKER = ".complete"
+NOT_FOR_IT = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"})
+"""Variables that are about another Python. Bytecode is to be written: else vLLM is compiled again at each start."""
 
 
 class Run(Protocol):
@@ -56,13 +58,8 @@ def build_once(folder: Path, recipe: str, build: Callable[[Run], None]) -> bool:
 
 
 def variables(**more: str) -> dict[str, str]:
-    """The environment variables of a command that runs in what was built: this process's own and `more`.
-
-    Python may write its bytecode there, whatever was said about that here: without it each start of vLLM compiles
-    some 8000 modules again.
-    """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, **more}
+    """The environment variables of a command that runs in what was built: this process's own and `more`."""
+    return {name: value for name, value in os.environ.items() if name not in NOT_FOR_IT} | more
 
 
 @contextmanager

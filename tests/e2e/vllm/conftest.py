@@ -26,6 +26,9 @@ TO_STOP = 20
 TO_START = 30
 """Seconds that the gateway has to become ready in front of engines that are up."""
 
+PATIENT = {"TOKENLANE_LANES__BATCH__BUFFER__TOKENS": "8", "TOKENLANE_LANES__BATCH__BUFFER__DELAY_MS": "900"}
+"""A buffer that merges although an engine on one core says a token only every 20 to 90 ms."""
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -90,9 +93,9 @@ def warmed_up(urls: dict[str, str]) -> dict[str, Engine]:
 
 @pytest.fixture(scope="session")
 def gateway(engines: dict[str, Engine], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a gateway process with a lane in front of each engine, ready."""
+    """The URL of a gateway process with a lane in front of each engine, ready; the batch lane holds text for long."""
     lanes = {f"TOKENLANE_LANES__{lane.upper()}__ENGINES": json.dumps([e.url]) for lane, e in engines.items()}
-    with running_gateway(lanes, tmp_path_factory.mktemp("gateway")) as url:
+    with running_gateway(lanes | PATIENT, tmp_path_factory.mktemp("gateway")) as url:
         yield url
 
 

@@ -11,6 +11,7 @@ from tests.e2e.vllm.conftest import Engine
 
 pytestmark = pytest.mark.vllm
 
+LANES = ("lowlatency", "batch")
 FRANCE = [{"role": "user", "content": "What is the capital of France?"}]
 WEATHER = {
     "type": "function",
@@ -65,14 +66,32 @@ def without_call_ids(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.parametrize("lane", LANES)
 @pytest.mark.parametrize("more", CHATS.values(), ids=CHATS.keys())
 def test_a_stream_through_the_gateway_assembles_to_what_the_engine_sent(
-    client: OpenAI, engines: dict[str, Engine], more: dict[str, Any]
+    client: OpenAI, engines: dict[str, Engine], more: dict[str, Any], lane: str
 ) -> None:
-    direct = streamed(engines["lowlatency"].client(), **more)
+    direct = streamed(engines[lane].client(), **more)
 
-    assert streamed(client, **more) == direct
+    assert streamed(client.with_options(default_headers={"X-Tokenlane-Lane": lane}), **more) == direct
     assert all(choice["finish_reason"] for choice in direct["choices"])
+
+
+def test_a_patient_lane_loses_no_token_id(client: OpenAI, engines: dict[str, Engine]) -> None:
+    def ids(source: OpenAI) -> list[int]:
+        asked = request(stream=True, extra_body={"return_token_ids": True}, extra_headers={"X-Tokenlane-Lane": "batch"})
+        choices = [choice for chunk in source.chat.completions.create(**asked) for choice in chunk.choices]
+        return [token for choice in choices for token in getattr(choice, "token_ids", None) or []]
+
+    assert ids(client) == ids(engines["batch"].client()) != []
+
+
+def test_a_patient_lane_sends_fewer_events_than_the_engine_says_tokens(client: OpenAI) -> None:
+    asked = request(stream=True, max_tokens=64, stream_options={"include_usage": True}, extra_body={"ignore_eos": True})
+    chunks = list(client.chat.completions.create(**asked, extra_headers={"X-Tokenlane-Lane": "batch"}))
+
+    assert chunks[-1].usage.completion_tokens == 64
+    assert len(chunks) < 40
 
 
 @pytest.mark.parametrize("name", [name for name in CHATS if not name.startswith("usage")])
