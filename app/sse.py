@@ -9,12 +9,14 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 from sse_starlette import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
 from app.answers import ErrorResponse, headers_of, note
 from app.hangup import Hangup
+from app.protocol import abort
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
@@ -45,18 +47,19 @@ class TokenStream(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the request from the queue to its end."""
         hangup = Hangup(receive)
+        writer = EventWriter(send, self._pace, lambda: self._start(passage))
         try:
-            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup:
-                writer = EventWriter(send, self._pace, lambda: self._start(passage))
-                async with writer:
-                    await _run(passage, writer)
+            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, writer:
+                await _run(passage, writer)
         except ClientError:
-            return  # nobody is left to be told
+            await abort(scope, receive)
         except GatewayError as error:
-            if passage.committed:
-                await _end(send, encode(render.event_data(error)))
-            else:
+            if not passage.committed:
                 await ErrorResponse(error, headers_of(passage))(scope, receive, send)
+            await writer.end(encode(render.event_data(error)))
+        except Exception as error:  # ours: the client is told like of any other, and the log too
+            await writer.end(encode(render.event_data(error)))
+            raise
         finally:
             note(scope, passage)
 
@@ -73,10 +76,6 @@ async def _run(passage: Passage, writer: "EventWriter") -> None:
     await writer.end()
 
 
-async def _end(send: Send, last: bytes) -> None:
-    await send({"type": "http.response.body", "body": last, "more_body": False})
-
-
 class EventWriter:
     """Writes whole events to one client, and pings while there are none.
 
@@ -90,15 +89,16 @@ class EventWriter:
         self._send = send
         self._pace = pace
         self._start = start
-        self._started = False
+        self._started = self._ended = False
         self._loop = asyncio.get_running_loop()
         self._writing = False
         self._last = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._ping: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         self._timer = self._loop.call_later(self._pace.commit_after, self._quiet)
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._timer is not None:
@@ -118,16 +118,20 @@ class EventWriter:
         self._writing = False
         self._last = self._loop.time()
 
-    async def end(self) -> None:
-        """Ends the response."""
-        if self._started:
-            await _end(self._send, b"")
+    async def end(self, last: bytes = b"") -> None:
+        """Ends the response with some last events, if it was opened and has not ended yet."""
+        if self._started and not self._ended:
+            self._ended = True
+            await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _quiet(self) -> None:
         """The timer rang: nothing was written for a while, unless something was."""
-        interval = self._pace.ping if self._started else self._pace.commit_after
-        now = self._loop.time()
-        if now - self._last >= interval and not self._writing:
-            self._ping = self._loop.create_task(self.write(COMMENT_PING))
-        if self._pace.ping:
-            self._timer = self._loop.call_at(max(self._last, now - interval) + self._pace.ping, self._quiet)
+        pace, now = self._pace, self._loop.time()
+        if self._started and not pace.ping:
+            return
+        due = self._last + (pace.ping if self._started else pace.commit_after)
+        if now >= due:
+            if not self._writing:
+                self._ping = self._loop.create_task(self.write(COMMENT_PING if pace.ping else b""))
+            due = now + pace.ping
+        self._timer = self._loop.call_at(due, self._quiet)
