@@ -153,7 +153,7 @@ def _fault(random: Random, body: Mapping[str, Any], *, stream: bool) -> str | No
         return f"slow:{random.choice([100, 600, 1300])}@{after}"
     if kind == "status":
         return f"status:{random.choice(STATUSES)}"
-    if kind == "double_finish" and (not stream or "max_tokens" in body):
+    if kind == "double_finish" and ("messages" not in body or "max_tokens" in body):
         return None  # a finish that carries text is text that is said twice
     return kind
 
