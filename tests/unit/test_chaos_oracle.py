@@ -135,8 +135,10 @@ def test_a_refusal_needs_its_retry_after() -> None:
 
 def test_the_engine_s_own_retry_after_has_to_arrive() -> None:
     busy = ask("status:503;retry-after=3")
-    assert kinds(busy, refused(503)) == ["retry-after"]
-    assert kinds(busy, refused(503, retry_after="3")) == []
+    own = ERROR.replace(b'"engine_broke"', b"503")
+    assert kinds(busy, refused(503, own)) == ["retry-after"]
+    assert kinds(busy, refused(503, own, retry_after="3")) == []
+    assert kinds(busy, refused(502), TROUBLED) == []
 
 
 def test_a_status_that_is_not_documented_and_an_error_of_another_shape_are_noticed() -> None:
