@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-MODEL = "speaker"
+MODEL = "gpt-oss-20b"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,9 @@ def taken(url: str, engine: SpeakingEngine, requests: int) -> Iterator[None]:
     for _ in range(requests):
         engine.plays(text("x"), Stall())
     for place in range(requests):
-        body = json.dumps({"model": "speaker", "stream": True, "messages": [{"role": "user", "content": "x"}]}).encode()
+        body = json.dumps(
+            {"model": "gpt-oss-20b", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+        ).encode()
         headers = {"content-type": "application/json", "x-tokenlane-lane": "narrow"}
         request = urllib.request.Request(f"{url}/v1/chat/completions", body, headers)
         if place == 0:
@@ -359,7 +361,7 @@ def test_under_an_answer_stands_the_way_it_came(chat: Chat, engine: SpeakingEngi
         zip(chat.answer.locator("dt").all_inner_texts(), chat.answer.locator("dd").all_inner_texts(), strict=True)
     )
     assert rows["Lane"] == "lowlatency"
-    assert rows["Engine"] == "speaker-0"
+    assert rows["Engine"] == "engine-0"
     assert rows["Tokens"] == "20"
     assert rows["Queue"].endswith("ms")
     assert rows["Gateway"].endswith("ms")

@@ -140,7 +140,7 @@ def test_a_draft_adds_up_text_reasoning_and_times(chat: Chat) -> None:
         (2200, {"choices": [], "usage": {"completion_tokens": 11}}),
     )
     assert (found["content"], found["reasoning"], found["finish"]) == ("So.", "hm, yes", "stop")
-    assert (found["ttft"], found["thinkingTime"], found["speed"]) == (100, 300, 10)
+    assert (found["ttft"], found["thinkingTime"], found["speed"]) == (100, 400, 10)
 
 
 def test_the_speed_is_unknown_where_it_cannot_be_told(chat: Chat) -> None:

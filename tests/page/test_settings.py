@@ -39,7 +39,7 @@ def test_what_is_left_alone_is_not_sent(chat: Chat, engine: SpeakingEngine) -> N
     chat.ask("hello")
     asked = engine.asked[-1]
     assert asked.body.keys() == {"model", "messages", "stream", "stream_options"}
-    assert asked.body["model"] == "speaker"
+    assert asked.body["model"] == "gpt-oss-20b"
     assert asked.body["stream_options"] == {"include_usage": True}
 
 

@@ -106,7 +106,7 @@ def test_a_first_visit_is_small_and_usable_at_once(browser: Browser, gateway: st
         context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
         page = context.new_page()
         page.goto(gateway)
-        page.wait_for_selector(".box select:enabled option[value=speaker]", state="attached")
+        page.wait_for_selector(".box select:enabled option[value='gpt-oss-20b']", state="attached")
         visits.append(
             page.evaluate(
                 """() => {

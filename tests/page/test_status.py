@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Locator, expect
 
 from tests.page.conftest import Chat
 from tests.page.speaking_engine import SpeakingEngine, Stall, paced, text, whole
@@ -16,6 +16,23 @@ def status(context: BrowserContext, gateway: str, engine: SpeakingEngine) -> Ite
     chat.check()
 
 
+def colors(plot: Locator) -> set[str]:
+    """The hues of what is drawn, roughly."""
+    found = plot.locator("canvas").evaluate(
+        """(canvas) => {
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const seen = new Map();
+          for (let i = 0; i < data.length; i += 4) {
+            if (data[i + 3] < 250) continue;
+            const key = [data[i], data[i + 1], data[i + 2]].join();
+            seen.set(key, (seen.get(key) ?? 0) + 1);
+          }
+          return [...seen].filter(([, count]) => count > 3).map(([key]) => key);
+        }"""
+    )
+    return set(found)
+
+
 def test_every_lane_shows_its_slots_its_queue_and_its_engines(status: Chat) -> None:
     status.open("/#/status")
     expect(status.page.locator(".live")).to_have_text("Live")
@@ -23,7 +40,7 @@ def test_every_lane_shows_its_slots_its_queue_and_its_engines(status: Chat) -> N
     narrow = status.page.get_by_role("region", name="narrow", exact=True)
     expect(narrow.locator(".figure").nth(0)).to_contain_text("0 of 1")
     expect(narrow.locator(".figure").nth(1)).to_contain_text("0 of 1")
-    expect(narrow.locator(".engines tbody tr")).to_contain_text(["speaker-1"])
+    expect(narrow.locator(".engines tbody tr")).to_contain_text(["engine-1"])
     expect(narrow.locator(".state")).to_have_text("well")
 
 
@@ -52,6 +69,7 @@ def test_percentiles_flushes_and_plots_follow_the_answers(status: Chat, engine: 
     for plot in quick.locator(".plot").all():
         expect(plot.locator(".now")).to_contain_text("p99")
         expect(plot.locator("canvas")).to_be_visible()
+        assert len(colors(plot)) >= 3  # two lines and the grid
     expect(quick.locator(".flushes li").first).to_be_visible()
     assert "first token" in quick.locator(".flushes").inner_text()
     expect(quick.locator(".flushes .now")).to_contain_text("tokens a flush")

@@ -29,6 +29,7 @@ export class Draft {
       this.#thinking ??= now;
       this.#thought = now;
     }
+    if (this.#thinking !== null && !this.content && (delta.content || calls.length)) this.#thought = now;
     if (delta.content) this.content += delta.content;
     for (const call of calls) this.#call(call);
     if (thought || delta.content || calls.length) {
@@ -52,7 +53,7 @@ export class Draft {
     return this.#first === null ? null : this.#first - this.#began;
   }
 
-  /** Milliseconds from the first to the latest token of the reasoning, null without one. */
+  /** Milliseconds from the first token of the reasoning to that of the answer, or to the latest one; null without any. */
   get thinkingTime() {
     return this.#thinking === null ? null : this.#thought - this.#thinking;
   }

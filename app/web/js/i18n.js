@@ -38,6 +38,6 @@ export function duration(milliseconds) {
 export function day(time) {
   const date = new Date(time);
   const today = date.toDateString() === new Date().toDateString();
-  const format = today ? { hour: "2-digit", minute: "2-digit" } : { month: "short", day: "numeric" };
+  const format = today ? { hour: "numeric", minute: "2-digit" } : { month: "short", day: "numeric" };
   return date.toLocaleString(languageTag(), format);
 }

@@ -32,7 +32,8 @@ Icon.props = ["name", "filled"];
 export function IconButton(props, { attrs, slots }) {
   const { icon, label } = props;
   const content = [h(Icon, { name: icon }), slots.default?.()];
-  return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, ...attrs }, content);
+  const named = { type: "button", "aria-label": label, title: label };
+  return h("button", { ...attrs, ...named, class: ["icon-button", attrs.class] }, content);
 }
 IconButton.props = ["icon", "label"];
 IconButton.inheritAttrs = false;

@@ -9,11 +9,23 @@ function ages(count, slot) {
   return Array.from({ length: count }, (_, i) => (i - count + 1) * slot);
 }
 
-function options(width, style) {
-  const color = (name) => style.getPropertyValue(name).trim();
+/** The colour behind a custom property, as a canvas understands it. */
+function resolver(root) {
+  const probe = root.appendChild(document.createElement("i"));
+  const colors = {};
+  for (const name of ["--plot-1", "--plot-2", "--plot-grid", "--plot-text"]) {
+    probe.style.color = `var(${name})`;
+    colors[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  return (name) => colors[name];
+}
+
+function options(root) {
+  const color = resolver(root);
   const axis = {
     stroke: color("--plot-text"),
-    font: `11px ${style.fontFamily}`,
+    font: `11px ${getComputedStyle(root).fontFamily}`,
     grid: { stroke: color("--plot-grid"), width: 1 },
     ticks: { show: false },
   };
@@ -26,7 +38,7 @@ function options(width, style) {
   });
   const minutes = (_, values) => values.map((age) => (age ? `${age / 60} min` : "0"));
   return {
-    width,
+    width: root.clientWidth,
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
@@ -50,7 +62,7 @@ export default {
     const data = () => [ages(props.middle.length, props.slot), props.middle, props.high];
     const draw = () => {
       plot?.destroy();
-      plot = new UPlot(options(root.value.clientWidth, getComputedStyle(root.value)), data(), root.value);
+      plot = new UPlot(options(root.value), data(), root.value);
     };
     const redraw = () => requestAnimationFrame(() => root.value && draw());
 

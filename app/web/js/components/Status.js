@@ -47,7 +47,7 @@ function laneCard(lane, slot) {
       meter(t("status.running"), lane.running, lane.slots, lane.shared ? t("status.shared") : null),
       meter(t("status.queue"), lane.waiting, lane.queue),
       figure(t("status.speed"), number(history.tokens_s.at(-2) ?? 0), ""),
-      figure(t("status.requests"), number(minute.requests), t("status.requestsMore", minute)),
+      figure(t("status.requests"), number(minute.requests), refusals(minute)),
     ]),
     plot("ttft", minute.ttft, history.ttft_p50, history.ttft_p95, slot),
     plot("itl", minute.itl, history.itl_p50, history.itl_p95, slot),
@@ -64,13 +64,23 @@ function figure(label, value, more) {
   ]);
 }
 
+function refusals(minute) {
+  return t(minute.refused || minute.failed ? "status.requestsMore" : "status.minute", minute);
+}
+
 function meter(label, value, most, hint = null) {
   const share = most ? Math.min(1, value / most) : 0;
   return h("div", { class: "figure", title: hint }, [
     h("span", { class: "figure-label" }, label),
     h("strong", [number(value), h("small", ` ${t("status.of", { n: number(most) })}`)]),
-    h("meter", { min: 0, max: 1, value: share, "aria-label": label }),
+    bar(label, share),
   ]);
+}
+
+function bar(label, share) {
+  const value = Math.round(share * 100);
+  const meter = { role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": value };
+  return h("div", { class: "bar", ...meter }, [h("span", { style: { width: `${value}%` } })]);
 }
 
 function plot(kind, now, middle, high, slot) {
@@ -89,7 +99,7 @@ function flushes({ flushes: byReason, tokens_a_flush: size }) {
   const row = ([reason, count]) =>
     h("li", { key: reason }, [
       h("span", t(`reason.${reason}`)),
-      h("meter", { min: 0, max: all, value: count, "aria-label": t(`reason.${reason}`) }),
+      bar(t(`reason.${reason}`), count / all),
       h("span", { class: "count" }, number(count)),
     ]);
   return h("div", { class: "flushes" }, [
