@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from app import errors, wiring
 from app.api import ROUTERS
-from app.middleware import AccessLine, BodyLimit, RequestId
+from app.middleware import AccessLine, BodyLimit, HeadLimit, RequestId
 from config.settings import Settings
 
 
@@ -32,6 +32,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router)
     errors.install(app)
     app.add_middleware(BodyLimit, limit=settings.limits.body_bytes)
+    app.add_middleware(HeadLimit, head=settings.limits.head_bytes, header=settings.limits.header_bytes)
     if settings.server.access_log:
         app.add_middleware(AccessLine)
     app.add_middleware(RequestId)

@@ -1,4 +1,4 @@
-"""Pure ASGI middleware: the request's id, the body's limit, one access line a request.
+"""Pure ASGI middleware: the request's id, limits of its head and body, one access line a request.
 
 None of them wraps a message of a stream's body: they look at the start of a response and then step aside.
 """
@@ -12,7 +12,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.answers import ErrorResponse
-from gateway.errors import BodyTooLarge, UnsupportedEncoding
+from gateway.errors import BodyTooLarge, HeadTooLarge, UnsupportedEncoding
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 log = structlog.get_logger("tokenlane.access")
@@ -39,6 +39,36 @@ class RequestId:
             return send(message)
 
         await self._app(scope, receive, with_id)
+
+
+class HeadLimit:
+    """Refuses a request whose line and headers, or one header, are too large (RFC 6585, 5).
+
+    Args:
+        app: what comes next.
+        head: bytes of all together.
+        header: bytes of one, name and value.
+    """
+
+    def __init__(self, app: ASGIApp, head: int, header: int) -> None:
+        self._app = app
+        self._head = head
+        self._header = header
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on if its head is small enough."""
+        if scope["type"] == "http" and (message := self._too_large(scope)):
+            await ErrorResponse(HeadTooLarge(message), {"connection": "close"})(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _too_large(self, scope: Scope) -> str:
+        sizes = [len(name) + len(value) for name, value in scope["headers"]]
+        if max(sizes, default=0) > self._header:
+            return f"A header of the request is larger than the limit of {self._header} bytes."
+        if sum(sizes) + len(scope["raw_path"]) + len(scope["query_string"]) > self._head:
+            return f"The request's line and headers are larger than the limit of {self._head} bytes."
+        return ""
 
 
 class BodyLimit:
@@ -108,7 +138,7 @@ class AccessLine:
         more: dict[str, object] = {}
         state = scope.setdefault("state", {})
         state["access"] = more
-        status = 0
+        status = 499  # of a request whose client left before it got one
 
         def looking(message: Message) -> Awaitable[None]:
             nonlocal status
@@ -118,8 +148,11 @@ class AccessLine:
 
         try:
             await self._app(scope, receive, looking)
+        except Exception:
+            status = 500
+            raise
         finally:
-            line = {"method": scope["method"], "path": scope["path"], "status": status or 499}
+            line = {"method": scope["method"], "path": scope["path"], "status": status}
             line |= {"ms": round((time.perf_counter() - started) * 1000, 1), "request_id": state.get("request_id")}
             log.info("request", **(line | more))
 

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from sse_starlette.sse import AppStatus
 
 from app.main import create_app
+from app.protocol import bounded_protocol
 from app.wiring import Service
 from config.settings import ServerSettings, Settings
 
@@ -32,7 +33,7 @@ def run(settings: Settings) -> int:
     AppStatus.enable_automatic_graceful_drain = False  # it would end every stream half a second after SIGTERM
     app = create_app(settings)
     server = Server(uvicorn_config(app, settings), app, settings.server.shutdown_grace_s)
-    server.run(sockets=[listen(settings.server)])
+    server.run(sockets=[listen(settings.server, unread=settings.timeouts.write_deadline_s)])
     return 0 if server.started else 1
 
 
@@ -97,12 +98,12 @@ class Server(uvicorn.Server):
 
 
 def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """Settings of uvicorn: uvloop, httptools, no line of its own in the log."""
+    """Settings of uvicorn: uvloop, httptools with bounds, no line of its own in the log."""
     server = settings.server
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=bounded_protocol(settings.limits.head_bytes),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -114,11 +115,17 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def listen(server: ServerSettings) -> socket.socket:
-    """The listening socket; port 0 takes a free one."""
+def listen(server: ServerSettings, *, unread: float = 30.0) -> socket.socket:
+    """The listening socket; port 0 takes a free one.
+
+    A client that takes no byte of what was written to it for `unread` seconds is disconnected by the system where that
+    can be told so (Linux): one that vanished without a word, or that will never read the end of its answer.
+    """
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(unread * 1000))
     listening.bind((server.host, server.port))
     listening.listen(server.backlog)
     listening.setblocking(False)

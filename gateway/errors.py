@@ -6,6 +6,7 @@
     │   ├── RouteNotFound        404  a path that is not on the allow-list
     │   ├── MethodNotAllowed     405
     │   ├── BodyTooLarge         413
+    │   ├── HeadTooLarge         431  line and headers, or one of the headers
     │   └── UnsupportedEncoding  415  a compressed request body
     ├── Refused                  no engine was asked; try later
     │   ├── LaneFull             429  slots and queue are taken
@@ -60,6 +61,10 @@ class MethodNotAllowed(RequestError):
 
 class BodyTooLarge(RequestError):
     """The body is larger than the limit named in the message."""
+
+
+class HeadTooLarge(RequestError):
+    """The request's line and headers, or one of them, are larger than the limit named in the message."""
 
 
 class UnsupportedEncoding(RequestError):

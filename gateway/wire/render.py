@@ -27,6 +27,7 @@ ROWS: Mapping[type[e.GatewayError], Row] = {
     e.RouteNotFound: Row(404, "invalid_request_error", "not_found"),
     e.MethodNotAllowed: Row(405, "invalid_request_error", "method_not_allowed"),
     e.BodyTooLarge: Row(413, "invalid_request_error", "body_too_large"),
+    e.HeadTooLarge: Row(431, "invalid_request_error", "head_too_large"),
     e.UnsupportedEncoding: Row(415, "invalid_request_error", "unsupported_encoding"),
     e.LaneFull: Row(429, "rate_limit_error", "lane_full"),
     e.PatienceExhausted: Row(429, "rate_limit_error", "queue_timeout"),

@@ -1,0 +1,87 @@
+"""uvicorn's HTTP/1.1 protocol with what it lacks: a bound for a head, errors as JSON, and a close that does not wait.
+
+httptools has no limit of its own, so that a header without an end would be kept without an end. And a transport that
+is closed first waits until its client has read the rest, which one that was cut for not reading never does.
+"""
+
+import asyncio
+import http
+
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gateway.errors import GatewayError, HeadTooLarge, InvalidRequest
+from gateway.wire import render
+
+
+def bounded_protocol(head_bytes: int) -> type[asyncio.Protocol]:
+    """The protocol for uvicorn's `http`, for heads of so many bytes; what was read in one go may come on top."""
+    return type("BoundedHttp", (BoundedHttp,), {"head_bytes": head_bytes})
+
+
+def direct(scope: Scope, send: Send) -> Send:
+    """The server's own `send` of a request, without what surrounds it on the way here; `send` if there is none."""
+    own: Send = scope["state"].get("send", send)
+    return own
+
+
+async def abort(scope: Scope, receive: Receive) -> None:
+    """Closes the request's connection at once, whatever is still to be written, and waits until it is closed."""
+    close = scope["state"].get("abort")
+    if close is None:
+        return
+    close()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One client connection. `scope["state"]` holds what `abort` and `direct` need."""
+
+    head_bytes: int
+    _in_head = True
+    _completed = False
+    _head = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests."""
+        self._completed = False
+        super().data_received(data)
+        if self._in_head and not self._completed:  # else what belongs to the next head is not known
+            self._head += len(data)
+            if self._head > self.head_bytes:
+                self._refuse(HeadTooLarge(f"The request's line and headers are larger than {self.head_bytes} bytes."))
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self.scope["state"]["abort"] = self.transport.abort
+
+    def on_headers_complete(self) -> None:
+        """Its head is complete."""
+        self._in_head = False
+        super().on_headers_complete()
+        self.scope["state"]["send"] = self.cycle.send
+
+    def on_message_complete(self) -> None:
+        """It is complete."""
+        self._in_head, self._completed, self._head = True, True, 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is not HTTP."""
+        self._refuse(InvalidRequest(msg))
+
+    def _refuse(self, error: GatewayError) -> None:
+        """Answers and closes; in the middle of another answer it only closes."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+            answer = render.answer(error)
+            head = (
+                f"HTTP/1.1 {answer.status} {http.HTTPStatus(answer.status).phrase}\r\n"
+                f"content-type: {answer.content_type}\r\ncontent-length: {len(answer.body)}\r\n"
+                "connection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + answer.body)
+        self.transport.close()
