@@ -1,11 +1,11 @@
 """Running a coroutine as far as it goes without a task: to its end, mostly.
 
-An ASGI `send` waits only while the client's socket is full. Run like this it costs a call, not a switch of tasks, and can be
-called where nothing can be awaited: in the call that brought the bytes.
+An ASGI `send` waits only while the client's socket is full. Run like this it costs a call, not a switch of tasks, and
+can be called where nothing can be awaited: in the call that brought the bytes.
 """
 
-from collections.abc import Coroutine, Generator
-from typing import Any
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any, cast
 
 
 class Rest:
@@ -39,8 +39,9 @@ class Rest:
             self.done = True
 
 
-def begin(coroutine: Coroutine[Any, Any, None]) -> Rest | None:
+def begin(awaitable: Awaitable[None]) -> Rest | None:
     """Runs a coroutine until it ends (None) or waits for something; raises what it raises."""
+    coroutine = cast("Coroutine[Any, Any, None]", awaitable)  # an ASGI `send` is one, though its type promises less
     try:
         waits_for = coroutine.send(None)
     except StopIteration:

@@ -101,7 +101,7 @@ class EventWriter:
             self._timer.cancel()
 
     def write(self, data: bytes) -> Rest | None:
-        """Writes some events; what it returns is to be awaited, and nothing to be written, until the socket takes more."""
+        """Writes some events. What it returns is to be awaited before anything else is written."""
         self._last = self._loop.time()
         message = {"type": "http.response.body", "body": data, "more_body": True}
         self._rest = begin(self._body(message) if self._started else self._open(message))

@@ -46,8 +46,10 @@ class Strategy(Protocol):
         """When something becomes due by itself."""
 
     def worth_reading(self) -> int:
-        """Bytes of the stream from which on new ones should be given at once: fewer hold one token that would wait
-        in vain for its window to fill, or may as well wait where they are. 0: any."""
+        """Bytes from which on what comes should be given at once. 0: any.
+
+        Fewer are one token that would be held anyway: it may as well wait where it is, until something is due.
+        """
 
     def flush(self, reason: FlushReason) -> None:
         """Lets go everything."""
