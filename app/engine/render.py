@@ -58,8 +58,8 @@ def env(launch: Launch) -> str:
 
 def compose(launch: Launch) -> str:
     """A service for a compose file; JSON strings are YAML strings."""
-    words = ["--model", *launch.words(), "--host", "0.0.0.0", "--port", "8000"]  # noqa: S104 - inside a container
-    lines = [f"  vllm-{launch.profile.name}:"]
+    words = [*launch.words(), "--host", "0.0.0.0", "--port", "8000"]  # noqa: S104 - inside a container
+    lines = [f"  vllm-{launch.profile.name}:", '    entrypoint: ["vllm", "serve"]']
     if variables := launch.profile.variables():
         lines += ["    environment:", *(f"      {name}: {_yaml(value)}" for name, value in variables.items())]
     lines += ["    command:", *(f"      - {_yaml(word)}" for word in words)]
