@@ -4,6 +4,8 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.9
 ARGS ?=
+MINUTES ?= 60
+CUTS ?= 1000000
 
 BIN := .venv/bin
 UV_READY := .venv/.uv-$(UV_VERSION)
@@ -17,7 +19,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-vers
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run run-cpu test test-vllm check fmt bench-micro lock clean
+.PHONY: help install run run-cpu test test-vllm check fmt bench-micro chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +50,12 @@ fmt: $(DEV_READY) ## format, and fix what can be fixed
 
 bench-micro: $(DEV_READY) ## measure the hot paths
 	$(BIN)/python -m pytest benchmarks/micro --benchmark-only $(ARGS)
+
+chaos: $(DEV_READY) ## an hour of failing engines and odd clients (MINUTES=10)
+	$(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) $(ARGS)
+
+fuzz: $(DEV_READY) ## a million cuts of the event decoder and as many of the relay (CUTS=100000)
+	$(BIN)/python -m tests.fuzz --cuts $(CUTS) $(ARGS)
 
 lock: $(UV_READY) ## write the lock files anew after a change in pyproject.toml (ARGS=--upgrade)
 	@$(MIRROR) $(LOCK) --group build --output-file requirements.lock

@@ -1,4 +1,4 @@
-"""Answers that are not streams: whole ones, and errors in OpenAI's shape; and the headers that each answer has."""
+"""Answers that are not streams: whole ones, and errors; and the headers that each answer has."""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.hangup import Hangup
 from gateway.call import Call
+from gateway.endpoints import shape_of
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
 from gateway.wire import render
@@ -51,16 +52,18 @@ def _milliseconds(seconds: float) -> str:
 
 
 class ErrorResponse(Response):
-    """An error as the one table renders it."""
+    """An error as the one table renders it, in the shape of the API that the request's path belongs to."""
 
     def __init__(self, error: BaseException, headers: Mapping[str, str] | None = None) -> None:
-        answer = render.answer(error)
-        super().__init__(
-            answer.body,
-            answer.status,
-            {**(headers or {}), **dict(answer.headers), "cache-control": "no-store"},
-            media_type=answer.content_type,
-        )
+        super().__init__()
+        self._error = error
+        self._more = headers or {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends it."""
+        answer = render.answer(self._error, shape_of(scope["path"]))
+        headers = {**self._more, **dict(answer.headers), "cache-control": "no-store"}
+        await Response(answer.body, answer.status, headers, media_type=answer.content_type)(scope, receive, send)
 
 
 class WholeResponse(Response):

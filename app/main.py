@@ -26,7 +26,6 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,
     )
     for router in ROUTERS:
         app.include_router(router)

@@ -20,8 +20,7 @@ from app.protocol import abort, direct
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
-from gateway.wire import render
-from gateway.wire.sse import COMMENT_PING, encode
+from gateway.wire.sse import COMMENT_PING
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ class TokenStream(EventSourceResponse):
         except GatewayError as error:
             if not passage.committed:
                 await ErrorResponse(error, headers_of(passage))(scope, receive, send)
-            await writer.end(encode(render.event_data(error)))
+            await writer.end(passage.error_event(error))
         except Exception as error:  # ours: the client is told like of any other, and the log too
-            await writer.end(encode(render.event_data(error)))
+            await writer.end(passage.error_event(error))
             raise
         finally:
             note(scope, passage)

@@ -16,7 +16,7 @@ from gateway.admission.choice import LaneNames
 from gateway.admission.gate import Gate, LaneLimits
 from gateway.admission.lanes import POLICIES as LANE_POLICIES
 from gateway.buffer import Window
-from gateway.call import Call, read_call
+from gateway.call import Call, read_call, retrieval
 from gateway.gateway import Gateway, Lane, Limits
 from gateway.models import ModelCatalogue
 from gateway.probes import Probes
@@ -49,6 +49,11 @@ class Service:
         """Reads a request; raises InvalidRequest."""
         default = self.settings.default_lane
         return read_call(endpoint, body, headers, lanes=self.lanes, default=default, request_id=request_id)
+
+    def read_retrieval(self, target: str, response_id: str, headers: Mapping[str, str], request_id: str) -> Call:
+        """Reads a request for a stored response as a stream; raises InvalidRequest."""
+        default = self.settings.default_lane
+        return retrieval(target, response_id, headers, lanes=self.lanes, default=default, request_id=request_id)
 
     def not_ready(self) -> list[str]:
         """Why requests should not be sent here, empty if they should."""

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config import rules
+from config.batch import BatchSettings
 from config.lanes import LANE_NAME, BufferSettings, EngineSettings, LaneSettings
 from config.service import (
     EmbeddedSettings,
@@ -22,6 +23,7 @@ from config.service import (
 
 __all__ = [
     "BUILT_IN_LANES",
+    "BatchSettings",
     "BufferSettings",
     "EmbeddedSettings",
     "EngineSettings",
@@ -72,6 +74,7 @@ class Settings(BaseSettings):
         default=LimitSettings(), description="The largest of everything that is held in memory."
     )
     health: HealthSettings = Field(default=HealthSettings(), description="When an engine is left out of its lane.")
+    batch: BatchSettings = Field(default=BatchSettings(), description="Files and batches.")
     sim: EmbeddedSettings = Field(
         default=EmbeddedSettings(), description="Simulated engines for lanes without engines."
     )

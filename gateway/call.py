@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.admission.choice import LaneNames, choose_lane
 from gateway.buffer import Window
+from gateway.endpoints import ENDPOINTS, RETRIEVE, Endpoint
 from gateway.errors import InvalidRequest
 from gateway.wire.request import REMOVE, edit, flag_field, read_object, string_field
 
@@ -18,7 +19,7 @@ class Call:
     """What one client asks for.
 
     Attributes:
-        endpoint: the path at the engine, such as `/v1/chat/completions`.
+        endpoint: what is asked.
         body: goes to the engine as it is.
         headers: the client's but for its request id, names in lower case; the engine's kind says which may go on.
         stream: whether an event stream is wanted.
@@ -26,9 +27,11 @@ class Call:
         tier: the service tier that the answer states, None if the client did not ask for one.
         request_id: goes to the engine too.
         session: what requests that should meet the same engine have in common, if the client says it.
+        stored: the id of the stored response that it goes on from, or asks for: only the engine that keeps it will do.
+        target: at the engine, where it is not the endpoint's path.
     """
 
-    endpoint: str
+    endpoint: Endpoint
     body: bytes
     headers: Mapping[str, str]
     stream: bool
@@ -36,6 +39,8 @@ class Call:
     tier: str | None
     request_id: str
     session: str | None = None
+    stored: str | None = None
+    target: str | None = None
 
 
 def read_call(
@@ -51,7 +56,7 @@ def read_call(
     """Reads a request. Raises InvalidRequest for what no engine could make sense of.
 
     Args:
-        endpoint: the path at the engine.
+        endpoint: its path, one of `ENDPOINTS`.
         body: as it came.
         headers: as they came, names in lower case.
         lanes: the lanes there are, and their roles.
@@ -60,10 +65,12 @@ def read_call(
         allowed: the lanes this client may use, None for all.
     """
     read = read_object(body)
+    row = ENDPOINTS[endpoint]
+    tier = read.get("service_tier")
     choice = choose_lane(
         lanes,
         header=headers.get("x-tokenlane-lane"),
-        service_tier=read.get("service_tier"),
+        service_tier=None if isinstance(tier, str) and tier in row.tiers else tier,
         model=string_field(read, "model"),
         default=default,
         ceiling=allowed,
@@ -74,15 +81,48 @@ def read_call(
     if choice.model != read.get("model"):
         changes["model"] = choice.model
     return Call(
-        endpoint=endpoint,
+        endpoint=row,
         body=edit(body, changes) if changes else body,
-        headers={name: value for name, value in headers.items() if name != "x-request-id"},
-        stream=flag_field(read, "stream"),
+        headers=_without_id(headers),
+        stream=flag_field(read, "stream") if row.dialect else False,
         lane=choice.lane,
-        tier=choice.tier,
+        tier=choice.tier if row.states_tier else None,
         request_id=request_id,
         session=headers.get("x-session-id") or string_field(read, "prompt_cache_key"),
+        stored=string_field(read, "previous_response_id") if row.keeps else None,
     )
+
+
+def retrieval(
+    target: str, response_id: str, headers: Mapping[str, str], *, lanes: LaneNames, default: str, request_id: str
+) -> Call:
+    """A stored response as a stream. Raises InvalidRequest for a lane that there is not.
+
+    Args:
+        target: path and query at the engine.
+        response_id: of the response.
+        headers: as they came, names in lower case.
+        lanes: the lanes there are.
+        default: the lane of a request that asks for none.
+        request_id: of this request.
+    """
+    header = headers.get("x-tokenlane-lane")
+    choice = choose_lane(lanes, header=header, service_tier=None, model=None, default=default, ceiling=None)
+    return Call(
+        endpoint=RETRIEVE,
+        body=b"",
+        headers=_without_id(headers),
+        stream=True,
+        lane=choice.lane,
+        tier=None,
+        request_id=request_id,
+        stored=response_id,
+        target=target,
+    )
+
+
+def _without_id(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name != "x-request-id"}
 
 
 def read_window(wish: str | None, default: Window) -> Window:

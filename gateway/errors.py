@@ -4,6 +4,8 @@
     ├── RequestError             the client's mistake; no engine was asked
     │   ├── InvalidRequest       400  not JSON, wrong types, an unusable header
     │   ├── RouteNotFound        404  a path that is not on the allow-list
+    │   ├── ModelNotFound        404  no engine serves it
+    │   ├── ResponseNotFound     404  no engine keeps it
     │   ├── MethodNotAllowed     405
     │   ├── BodyTooLarge         413
     │   ├── HeadTooLarge         431  line and headers, or one of the headers
@@ -53,6 +55,14 @@ class InvalidRequest(RequestError):
 
 class RouteNotFound(RequestError):
     """The path is not on the allow-list."""
+
+
+class ModelNotFound(RequestError):
+    """No engine serves a model of that name."""
+
+
+class ResponseNotFound(RequestError):
+    """No engine keeps a response of that id."""
 
 
 class MethodNotAllowed(RequestError):

@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import orjson
-
 from gateway.admission.gate import Gate, Permit
 from gateway.buffer import TokenBuffer, Window
+from gateway.buffer.endings import DIALECTS
 from gateway.call import Call, read_window
 from gateway.errors import (
     ClientError,
@@ -34,6 +33,7 @@ from gateway.errors import (
 from gateway.relay import Deadlines, Relay, Write
 from gateway.routing.breaker import outcome_of
 from gateway.routing.pool import Engine, EnginePool, Lease
+from gateway.stored import RETRY_AFTER, StoredResponses, serving
 from gateway.telemetry import (
     EngineHealthChanged,
     Observer,
@@ -48,7 +48,8 @@ from gateway.ticker import Ticker
 from gateway.upstream.client import EngineClient, EngineResponse
 from gateway.upstream.engines import KINDS
 from gateway.wire import render
-from gateway.wire.request import edit
+from gateway.wire.shapes import status_of
+from gateway.wire.whole import WholeAnswer, read_whole
 
 BUSY = frozenset({429, 503})
 """An engine's word that it is busy: no failure, and another engine may be asked."""
@@ -88,18 +89,12 @@ class Limits:
     answer: int = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class WholeAnswer:
-    """An answer that is not streamed."""
-
-    status: int
-    body: bytes
-    content_type: str
-
-
 @dataclass(slots=True)
 class Gateway:
-    """Everything that requests share. It is built once and lives as long as the service."""
+    """Everything that requests share. It is built once and lives as long as the service.
+
+    `stored` knows which engine keeps which response.
+    """
 
     lanes: Mapping[str, Lane]
     client: EngineClient
@@ -108,6 +103,11 @@ class Gateway:
     deadlines: Deadlines = field(default_factory=Deadlines)
     limits: Limits = field(default_factory=Limits)
     live: set["Passage"] = field(default_factory=set)
+    stored: StoredResponses = field(init=False)
+
+    def __post_init__(self) -> None:
+        engines = [engine for lane in self.lanes.values() for engine in lane.pool.engines]
+        self.stored = StoredResponses(self.client, engines)
 
     @asynccontextmanager
     async def passage(self, call: Call, cut: Callable[[GatewayError], None]) -> AsyncIterator["Passage"]:
@@ -172,6 +172,7 @@ class Passage:
         self._relay: Relay | None = None
         self._buffer: TokenBuffer | None = None
         self._whole_stats: StreamStats | None = None
+        self._home: Engine | None = None
 
     @property
     def lane(self) -> str:
@@ -199,10 +200,7 @@ class Passage:
         response = await self._ask(self._gateway.deadlines.first_token)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             raise EngineBroke("The engine answered a stream request with something else.")
-        limits = self._gateway.limits
-        buffer = self._buffer = TokenBuffer(
-            strategy=self._lane.strategy, window=window, max_event=limits.event, high_water=limits.high_water
-        )
+        buffer = self._buffer = self._new_buffer(window)
         self._relay = Relay(
             buffer,
             response,
@@ -214,9 +212,10 @@ class Passage:
         await self._relay.opened()
         self.engine_wait = self._loop.time() - asked_at
         if buffer.opening_error is not None:
-            raise EngineAnswered(_status_of(buffer.opening_error), buffer.opening_error)
+            raise EngineAnswered(status_of(buffer.opening_error), buffer.opening_error)
         if buffer.failure is not None and not buffer.has_event:
             raise buffer.failure
+        self._remember(buffer.answer_id)
 
     async def pump(self, write: Write) -> None:
         """Writes the stream to its end, each flush as soon as it is due."""
@@ -235,8 +234,16 @@ class Passage:
         except TimeoutError as error:
             raise EngineSilent("The engine gave no answer in time.") from error
         self.engine_wait = self._loop.time() - started
-        self._whole_stats, body = _read_whole(body, self.call.tier)
-        return WholeAnswer(response.status, body, response.headers.get("content-type", "application/json"))
+        read = read_whole(body, self.call.tier)
+        self._whole_stats = read.stats
+        self._remember(read.answer_id)
+        return WholeAnswer(response.status, read.body, response.headers.get("content-type", "application/json"))
+
+    def error_event(self, error: BaseException) -> bytes:
+        """The event that ends a stream which was opened and cannot go on by itself."""
+        if self._buffer is not None:
+            return self._buffer.error_event(error)
+        return DIALECTS[self.call.endpoint.dialect or "openai"]().error_event(error)
 
     def end(self, error: GatewayError) -> None:
         """Ends the request from outside: a stream with an error event, anything else with the error itself."""
@@ -266,13 +273,23 @@ class Passage:
 
     async def _enter(self) -> None:
         """A slot and an engine: of the lane, else of the one that it overflows into."""
+        if self.call.stored is not None:
+            await self._go_home(self.call.stored)
         try:
             await self._admit()
         except (LaneFull, NoEngine):
-            if self._lane.overflow is None:
+            if self._lane.overflow is None or self._home is not None:
                 raise
             self._lane = self._gateway.lanes[self._lane.overflow]
             await self._admit()
+
+    async def _go_home(self, response_id: str) -> None:
+        """Ties the request to the engine that keeps a response, and to a lane that has this engine."""
+        engine = await self._gateway.stored.home(response_id)
+        for lane in (self._lane, *self._gateway.lanes.values()):
+            if home := serving(engine, lane.pool.engines):
+                self._lane, self._home = lane, home
+                return
 
     async def _admit(self) -> None:
         lane = self._lane
@@ -280,7 +297,8 @@ class Passage:
             raise lane.pool.no_engine()
         permit = await lane.gate.acquire(lane.name)
         try:
-            self._lease = lane.pool.lease(key=self.call.session)
+            others = [engine for engine in lane.pool.engines if self._home and engine is not self._home]
+            self._lease = lane.pool.lease(exclude=others, key=self.call.session)
         except NoEngine:
             permit.release()
             raise
@@ -304,8 +322,9 @@ class Passage:
 
     async def _ask_engine(self, engine: Engine) -> EngineResponse:
         call = self.call
+        url = engine.url + (call.target or call.endpoint.path)
         response = self._response = await self._gateway.client.send(
-            "POST", engine.url + call.endpoint, headers=_headers_for(engine, call), body=call.body
+            call.endpoint.method, url, headers=_headers_for(engine, call), body=call.body
         )
         if response.status == 200:
             return response
@@ -325,6 +344,8 @@ class Passage:
             if isinstance(error, EngineAnswered) and error.status not in BUSY:
                 raise error
             reason = "busy" if isinstance(error, EngineAnswered) else "unreachable"
+            if self._home is not None:
+                raise self._homeless(lease, error)
             try:
                 self._lease = self._lane.pool.lease(exclude=(lease.engine,))
             except NoEngine:
@@ -336,11 +357,32 @@ class Passage:
         self._gateway.observer(RequestRetried(self._lane.name, lease.engine.name, reason))
         return self._lease.engine if self._lease is not None else lease.engine
 
+    def _homeless(self, lease: Lease, error: EngineError) -> GatewayError:
+        """What is said where the only engine that will do cannot be reached; if it answered, what it said."""
+        if isinstance(error, EngineAnswered):
+            return error
+        lease.release(outcome_of(error))
+        return NoEngine("The engine that keeps this response cannot be reached.", retry_after=RETRY_AFTER)
+
+    def _new_buffer(self, window: Window) -> TokenBuffer:
+        endpoint, limits = self.call.endpoint, self._gateway.limits
+        return TokenBuffer(
+            strategy=self._lane.strategy if endpoint.merges else "passthrough",
+            window=window,
+            max_event=limits.event,
+            high_water=limits.high_water,
+            dialect=endpoint.dialect or "openai",
+        )
+
+    def _remember(self, answer_id: str | None) -> None:
+        if self.call.endpoint.keeps and answer_id is not None and self._lease is not None:
+            self._gateway.stored.remember(answer_id, self._lease.engine)
+
     def _report(self, error: BaseException | None) -> RequestEnded:
         stats = self._buffer.stats if self._buffer is not None else self._whole_stats
         first = stats.first_token_at if stats is not None else None
         return RequestEnded(
-            endpoint=self.call.endpoint,
+            endpoint=self.call.endpoint.path,
             lane=self._lane.name,
             engine=self.engine,
             stream=self.call.stream,
@@ -366,28 +408,6 @@ def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
     if engine.api_key:
         headers.append(("authorization", f"Bearer {engine.api_key}"))
     return headers
-
-
-def _status_of(error_event: bytes) -> int:
-    """The HTTP status that an error event stands for: its code if that is one, else 502."""
-    code = orjson.loads(error_event)["error"].get("code")
-    return code if isinstance(code, int) and 400 <= code <= 599 else 502
-
-
-def _read_whole(body: bytes, tier: str | None) -> tuple[StreamStats, bytes]:
-    """Reads the usage of a whole answer, and states the service tier in it if the client asked for one."""
-    stats = StreamStats()
-    try:
-        read = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return stats, body  # a bare NaN, say: the engine's answer is handed on as it is
-    usage = read.get("usage") if isinstance(read, dict) else None
-    if isinstance(usage, dict):
-        stats.prompt_tokens, stats.completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        stats.tokens = stats.completion_tokens or 0
-    if tier is not None and isinstance(read, dict):
-        body = edit(body, {"service_tier": tier})
-    return stats, body
 
 
 def _outcome(error: BaseException | None) -> Outcome:

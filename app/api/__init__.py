@@ -1,5 +1,5 @@
 """The endpoints, one file a kind. A path that no router here names is a 404: nothing else ever reaches an engine."""
 
-from app.api import completions, models, operations
+from app.api import inference, models, operations, responses
 
-ROUTERS = (completions.router, models.router, operations.router)
+ROUTERS = (inference.router, responses.router, models.router, operations.router)

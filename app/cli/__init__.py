@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from app.cli import config, engine, serve, sim
+from app.cli import bench, config, engine, serve, sim
 
-COMMANDS = (serve, sim, config, engine)
+COMMANDS = (serve, sim, config, engine, bench)
 
 
 class PrintVersion(argparse.Action):

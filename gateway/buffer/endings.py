@@ -4,7 +4,7 @@ An answer reads the events of one stream, counts what they hold and knows whethe
 the end of the connection can be told from the end of the answer.
 
 - `openai` (chat/completions, completions): finished when every choice seen has a finish_reason; `[DONE]` comes last.
-- `typed` (responses, messages): named events that end with a terminal one, never with `[DONE]`.
+- `responses`, `messages`: named events that end with a terminal one, never with `[DONE]`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from gateway.errors import EngineAnswered
 from gateway.wire import chunks, sse
 from gateway.wire.chunks import Json, Reading
 from gateway.wire.render import event_data
+from gateway.wire.shapes import ANTHROPIC
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class Answer(Protocol):
     usage: Usage
     closing: bytes
     """What a whole answer whose last word is missing is closed with."""
+    answer_id: str | None
+    """By which the answer may be asked for later; None until it is said, and where there is no such thing."""
 
     def read(self, event: sse.Event) -> Reading | None:
         """What the event says; None if it is garbage."""
@@ -53,6 +56,7 @@ class ChunkedAnswer:
     """An answer in chunks with choices: chat/completions and completions."""
 
     closing = sse.encode(chunks.DONE)
+    answer_id: str | None = None
 
     def __init__(self) -> None:
         self.usage = Usage()
@@ -143,7 +147,11 @@ TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fai
 
 
 class TypedAnswer:
-    """An answer in named events: responses and messages."""
+    """An answer in named events: what responses and messages have in common.
+
+    Attributes:
+        answer_id: of the response, once it has been said.
+    """
 
     closing = b""
 
@@ -151,15 +159,13 @@ class TypedAnswer:
         self.usage = Usage()
         self.begun = False
         self.whole = False
+        self.answer_id: str | None = None
         self._shown = False
-
-    def error_event(self, error: BaseException) -> bytes:
-        """An `error` event that both OpenAI's and Anthropic's clients read."""
-        body = orjson.loads(event_data(error))
-        return sse.encode(orjson.dumps({"type": "error", **body}), b"error")
 
     def read(self, event: sse.Event) -> Reading | None:  # noqa: D102
         data, name = event
+        if data.strip() == chunks.DONE:
+            return Reading(data, name, repeated=True)  # it ends nothing here: clients wait for the terminal event
         body, strict = chunks.parse(data)
         if body is None:
             return None
@@ -181,6 +187,8 @@ class TypedAnswer:
                 self._shown = True
                 reading.opens = (0,)
         for holder in (body, body.get("response"), body.get("message")):
+            if self.answer_id is None and isinstance(holder, dict) and isinstance(holder.get("id"), str):
+                self.answer_id = holder["id"]
             usage = holder.get("usage") if isinstance(holder, dict) else None
             if isinstance(usage, dict):
                 prompt, completion = usage.get("input_tokens"), usage.get("output_tokens")
@@ -188,4 +196,38 @@ class TypedAnswer:
                 self.usage.completion = completion if chunks.is_count(completion) else self.usage.completion
 
 
-DIALECTS: Mapping[str, Callable[[], Answer]] = {"openai": ChunkedAnswer, "typed": TypedAnswer}
+class ResponsesAnswer(TypedAnswer):
+    """A response: its events are numbered, an error event too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0
+
+    def read(self, event: sse.Event) -> Reading | None:  # noqa: D102
+        reading = super().read(event)
+        number = reading.body.get("sequence_number") if reading and reading.body else None
+        if chunks.is_count(number):
+            self._next = number + 1
+        return reading
+
+    def error_event(self, error: BaseException) -> bytes:
+        """OpenAI's `error` event, and the `error` object by which OpenAI's clients know that they have to raise."""
+        told = orjson.loads(event_data(error))["error"]
+        flat = {name: told.get(name) for name in ("code", "message", "param")}
+        body = {"type": "error", "sequence_number": self._next, **flat, "error": told}
+        return sse.encode(orjson.dumps(body), b"error")
+
+
+class MessagesAnswer(TypedAnswer):
+    """A message of Anthropic's API."""
+
+    def error_event(self, error: BaseException) -> bytes:
+        """Anthropic's `error` event."""
+        return sse.encode(event_data(error, ANTHROPIC), b"error")
+
+
+DIALECTS: Mapping[str, Callable[[], Answer]] = {
+    "openai": ChunkedAnswer,
+    "responses": ResponsesAnswer,
+    "messages": MessagesAnswer,
+}

@@ -85,6 +85,15 @@ class TokenBuffer:
         return self._engine_error is not None
 
     @property
+    def answer_id(self) -> str | None:
+        """By which the answer may be asked for later, once the engine has said it."""
+        return self._answer.answer_id
+
+    def error_event(self, error: BaseException) -> bytes:
+        """An error event that may follow what the engine has said so far."""
+        return self._answer.error_event(error)
+
+    @property
     def full(self) -> bool:
         """Whether so much waits that the engine should not be read."""
         return self._outbox.size + self._strategy.pending > self._high_water

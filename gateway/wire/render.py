@@ -1,7 +1,7 @@
 """The one table of errors: what a client sees of each, before a stream and inside one.
 
-The shape is OpenAI's: `{"error": {"message", "type", "param", "code"}}`. An engine's own error keeps its status and
-body; a body that is not JSON is wrapped, since a client cannot be expected to read an engine's HTML page.
+The shape is OpenAI's but for the endpoints that are Anthropic's; see `shapes`. An engine's own error keeps its status
+and body; a body that has not the shape is wrapped, since a client cannot be expected to read an engine's HTML page.
 """
 
 import math
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import orjson
 
 from gateway import errors as e
+from gateway.wire.shapes import OPENAI, Said, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Row:
 ROWS: Mapping[type[e.GatewayError], Row] = {
     e.InvalidRequest: Row(400, "invalid_request_error", None),
     e.RouteNotFound: Row(404, "invalid_request_error", "not_found"),
+    e.ModelNotFound: Row(404, "invalid_request_error", "model_not_found"),
+    e.ResponseNotFound: Row(404, "invalid_request_error", "response_not_found"),
     e.MethodNotAllowed: Row(405, "invalid_request_error", "method_not_allowed"),
     e.BodyTooLarge: Row(413, "invalid_request_error", "body_too_large"),
     e.HeadTooLarge: Row(431, "invalid_request_error", "head_too_large"),
@@ -51,6 +54,10 @@ HIDDEN_FROM_CLIENTS = frozenset({401, 403, 407})
 """Statuses of an engine that speak of the gateway's own credentials; a client sees 502."""
 
 
+NOT_SERVED = Row(404, "invalid_request_error", "not_served")
+"""For an endpoint that is ours but not the engine's: vLLM has no embeddings for a model that generates."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
     """An error as an HTTP answer: status, JSON body, and headers beside the usual ones."""
@@ -61,58 +68,62 @@ class ErrorAnswer:
     content_type: str = "application/json"
 
 
-def answer(error: BaseException) -> ErrorAnswer:
+def answer(error: BaseException, shape: Shape = OPENAI) -> ErrorAnswer:
     """The HTTP answer for an error that is met before anything was sent."""
     if isinstance(error, e.EngineAnswered):
-        return _engines_own(error)
+        return _engines_own(error, shape)
     row = _row(error)
     headers: tuple[tuple[str, str], ...] = ()
     if isinstance(error, e.Refused):
         headers = (("retry-after", str(max(1, math.ceil(error.retry_after)))),)
-    return ErrorAnswer(row.status, _body(error, row), headers)
+    return ErrorAnswer(row.status, shape.body(said(error)), headers)
 
 
-def event_data(error: BaseException) -> bytes:
+def event_data(error: BaseException, shape: Shape = OPENAI) -> bytes:
     """The data of the one error event that ends a stream: a JSON object on one line."""
-    if isinstance(error, e.EngineAnswered) and error.status not in HIDDEN_FROM_CLIENTS and _is_object(error.body):
-        return orjson.dumps(orjson.loads(error.body))
-    return _body(error, _row(error))
+    if isinstance(error, e.EngineAnswered) and error.status not in HIDDEN_FROM_CLIENTS:
+        own = shape.own(error.status, error.body)
+        if own is not None:
+            return orjson.dumps(orjson.loads(own))
+    return shape.body(said(error))
 
 
-def error_body(message: str, *, type_: str, param: str | None = None, code: str | int | None = None) -> bytes:
-    """A JSON body in OpenAI's shape."""
-    return orjson.dumps({"error": {"message": message, "type": type_, "param": param, "code": code}})
+def said(error: BaseException) -> Said:
+    """What a client is told of an error that is not an engine's own."""
+    row = _row(error)
+    message = str(error) if row is not INTERNAL else "The gateway failed; the request id tells the operator where."
+    return _said(row, message, getattr(error, "param", None))
+
+
+def _said(row: Row, message: str, param: str | None = None) -> Said:
+    return Said(row.status, message, row.type, param, row.code)
 
 
 def _row(error: BaseException) -> Row:
     return ROWS.get(type(error), INTERNAL) if isinstance(error, e.GatewayError) else INTERNAL
 
 
-def _body(error: BaseException, row: Row) -> bytes:
-    message = str(error) if row is not INTERNAL else "The gateway failed; the request id tells the operator where."
-    return error_body(message, type_=row.type, param=getattr(error, "param", None), code=row.code)
-
-
-def _engines_own(error: e.EngineAnswered) -> ErrorAnswer:
-    headers = (("retry-after", error.retry_after),) if error.retry_after else ()
+def _engines_own(error: e.EngineAnswered, shape: Shape) -> ErrorAnswer:
     row = ROWS[e.EngineAnswered]
     if error.status in HIDDEN_FROM_CLIENTS or not 400 <= error.status <= 599:
-        return ErrorAnswer(
-            row.status, error_body("The engine did not accept the gateway's request.", type_=row.type, code=row.code)
-        )
-    if _is_object(error.body):
-        return ErrorAnswer(error.status, error.body, headers)
-    return ErrorAnswer(
-        error.status,
-        error_body(f"The engine answered {error.status} without a readable reason.", type_=row.type, code=row.code),
-        headers,
+        return ErrorAnswer(row.status, shape.body(_said(row, "The engine did not accept the gateway's request.")))
+    headers = (("retry-after", error.retry_after),) if error.retry_after else ()
+    own = shape.own(error.status, error.body)
+    if own is not None:
+        return ErrorAnswer(error.status, own, headers)
+    if error.status in {404, 405} and _is_detail(error.body):
+        message = "The engine of this model does not serve this endpoint."
+        return ErrorAnswer(NOT_SERVED.status, shape.body(_said(NOT_SERVED, message)))
+    unreadable = Said(
+        error.status, f"The engine answered {error.status} without a readable reason.", row.type, code=row.code
     )
+    return ErrorAnswer(error.status, shape.body(unreadable), headers)
 
 
-def _is_object(body: bytes) -> bool:
-    """Whether the body is an error in the shape that OpenAI's clients know."""
+def _is_detail(body: bytes) -> bool:
+    """Whether it is what vLLM's web framework says of a route that it does not have: `{"detail": "Not Found"}`."""
     try:
         read = orjson.loads(body)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(read, dict) and isinstance(read.get("error"), dict)
+    return isinstance(read, dict) and isinstance(read.get("detail"), str)

@@ -1,9 +1,9 @@
 """Runs a command and makes sure that nothing of it is left: guard.py GRACE COMMAND...
 
 The command leads a process group of its own. It gets SIGTERM when standard input has something to read or ends, which
-comes also when the process at the other end is killed. Once it has ended, asked or not, its children get SIGTERM too, so
-that they remove their shared memory. What still lives GRACE seconds after that began is killed; sooner if standard input
-had a byte and ends now. The exit code is the command's, 128 + n if signal n ended it.
+comes also when the process at the other end is killed. Once it has ended, asked or not, its children get SIGTERM too,
+so that they remove their shared memory. What still lives GRACE seconds after that began is killed; sooner if standard
+input had a byte and ends now. The exit code is the command's, 128 + n if signal n ended it.
 """
 
 import ctypes

@@ -119,7 +119,7 @@ def test_a_stream_of_named_events_is_relayed_as_it_is(trace: str, strategy: str)
     stream = body_of(trace)
     events = unwire(stream)
     for size in (1, 97, len(stream)):
-        buffer = TokenBuffer(strategy=strategy, dialect="typed")
+        buffer = TokenBuffer(strategy=strategy, dialect="messages" if "messages" in trace else "responses")
         out = unwire(relay(buffer, cut(stream, size)))
         if trace in CUT:
             data, name = out.pop()

@@ -74,7 +74,7 @@ UNKNOWN = [
     "/v1/nope",
     "/metrics/",
     "/docs",
-    "/openapi.json",
+    "/openapi.json/",
     "/redoc",
     "/sleep",
     "/pause",
@@ -92,11 +92,8 @@ UNKNOWN = [
     "//v1/models",
     "/V1/models",
     "/v1/../metrics",
-    "/v1/models/%2e%2e/metrics",
-    "/v1/models/..%2f..%2fsleep",
     "/v1/chat/completions/",
     "/v1//chat/completions",
-    "/v1/models/",
     "/%2e%2e/sleep",
     "/v1/chat/completions%00",
     "/sim/set",
@@ -115,6 +112,25 @@ async def test_a_path_that_is_not_on_the_list_is_a_404_and_reaches_no_engine(met
         )
         assert status == 404
         assert is_openais_error(body)
+        assert not asked(engine)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/%2e%2e/metrics", "/v1/models/..%2f..%2fsleep", "/v1/models/"])
+async def test_a_path_below_the_models_is_the_name_of_a_model_and_is_not_there(path: str) -> None:
+    """Case H12: names of models have slashes, so a path that climbs is one; no engine is asked for more than its list."""
+    async with gateway_on_sim() as (gateway, engine):
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        status, body = await raw(gateway.url, head.encode())
+        assert (status, json.loads(body)["error"]["code"]) == (404, "model_not_found")
+        assert {request.path for request in asked(engine)} == {"/v1/models"}
+
+
+async def test_the_document_of_the_interface_is_served_and_names_nothing_that_is_the_engines_alone() -> None:
+    """Case H12: it is the allow-list in writing, and clients are made from it; a page to click through is not needed."""
+    async with gateway_on_sim() as (gateway, engine):
+        paths = (await gateway.http.get("/openapi.json")).json()["paths"]
+        assert CHAT in paths
+        assert not paths.keys() & {"/sleep", "/pause", "/abort_requests", "/load", "/sim/set"}
         assert not asked(engine)
 
 

@@ -276,7 +276,7 @@ class TestTypedStreams:
         """Case H29."""
         for name in ("response.completed", "response.incomplete", "message_stop"):
             stream = b"event: " + name.encode() + b"\ndata: " + dump({"type": name}) + b"\n\n"
-            buffer = TokenBuffer(strategy="passthrough", dialect="typed")
+            buffer = TokenBuffer(strategy="passthrough", dialect="responses")
             buffer.feed(stream, 0.0)
             assert buffer.complete
             buffer.finish(0.0)
@@ -287,7 +287,7 @@ class TestTypedStreams:
     def test_a_stream_without_terminal_event_ends_with_an_error_event(self, error: EngineError | None) -> None:
         """Case H29."""
         stream = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"a"}\n\n'
-        buffer = TokenBuffer(strategy="passthrough", dialect="typed")
+        buffer = TokenBuffer(strategy="passthrough", dialect="responses")
         buffer.feed(stream, 0.0)
         buffer.finish(0.0, error)
         first, (data, name) = unwire(buffer.take(0.0))
@@ -302,7 +302,7 @@ class TestTypedStreams:
     )
     def test_an_engines_own_error_is_terminal_and_no_other_is_added(self, event: bytes) -> None:
         """Case H28."""
-        buffer = TokenBuffer(strategy="passthrough", dialect="typed")
+        buffer = TokenBuffer(strategy="passthrough", dialect="responses")
         buffer.feed(event, 0.0)
         buffer.finish(0.0)
         assert buffer.take(0.0) == event
@@ -319,6 +319,6 @@ class TestTypedStreams:
             ],
         )
         for events in cases:
-            buffer = TokenBuffer(strategy="passthrough", dialect="typed")
+            buffer = TokenBuffer(strategy="passthrough", dialect="responses")
             buffer.feed(wire(*map(dump, events)), 0.0)
             assert (buffer.stats.prompt_tokens, buffer.stats.completion_tokens) == (5, 7)

@@ -50,7 +50,7 @@ def test_the_first_token_is_the_first_text_reasoning_or_tool_call(first: bytes) 
 
 def test_a_typed_stream_has_a_first_token_too() -> None:
     """Case H64."""
-    buffer = TokenBuffer(strategy="passthrough", dialect="typed")
+    buffer = TokenBuffer(strategy="passthrough", dialect="responses")
     buffer.feed(wire(b'{"type":"response.created"}'), 1.0)
     buffer.feed(wire(b'{"type":"response.reasoning_text.delta"}'), 2.0)
     buffer.feed(wire(b'{"type":"content_block_delta"}'), 3.0)

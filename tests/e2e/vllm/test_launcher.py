@@ -19,7 +19,7 @@ GUARD = Path(__file__).parents[3] / "scripts" / "vllm_cpu" / "guard.py"
 LONG = 60
 PARENT = "sleep 60 & echo $!; wait"
 """Says the number of its child, then waits for it."""
-STUBBORN = "trap '' TERM; sleep 60 & echo $!; while :; do wait; done"
+STUBBORN = "trap '' TERM; sleep 60 & echo $!; wait"
 """Does what PARENT does, and so does its child, but neither heeds SIGTERM."""
 
 

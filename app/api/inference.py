@@ -1,0 +1,33 @@
+"""Everything that is posted on to an engine: a route for each row of `gateway.endpoints`, one path for them all."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.answers import WholeResponse
+from app.api.document import documented
+from app.deps import ServiceDep
+from app.sse import TokenStream
+from gateway.endpoints import ENDPOINTS, Endpoint
+from gateway.errors import InvalidRequest
+
+router = APIRouter(tags=["inference"])
+
+
+def _handler(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:
+    async def answer(request: Request, service: ServiceDep) -> Response:
+        headers = dict(request.headers)
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise InvalidRequest("The body must be sent with Content-Type: application/json.")
+        body = await request.body()
+        call = service.read(endpoint.path, body, headers, request.state.request_id)
+        if call.stream:
+            return TokenStream(service.gateway, call, service.pace)
+        return WholeResponse(service.gateway, call)
+
+    return answer
+
+
+for _endpoint in ENDPOINTS.values():
+    router.add_api_route(_endpoint.path, _handler(_endpoint), methods=["POST"], **documented(_endpoint))

@@ -1,0 +1,45 @@
+"""Stored responses: asked for and cancelled by their id, at the engine that keeps them.
+
+They take no slot: a cancellation that waited for the very stream it is to end would be of no use. A stored response
+that is wanted as a stream (`?stream=true`) is a stream like any other.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from app.api.document import by_id
+from app.deps import ServiceDep
+from app.sse import TokenStream
+from gateway.stored import path_of
+
+router = APIRouter(tags=["responses"])
+
+
+@router.get("/v1/responses/{response_id}", **by_id("A stored response, whole or as a stream.", streams=True))
+async def retrieve(
+    response_id: str,
+    request: Request,
+    service: ServiceDep,
+    stream: bool = False,
+    starting_after: Annotated[int | None, Query(ge=0)] = None,
+) -> Response:
+    """The response as it is now; with `stream=true` its events, those behind `starting_after` if that is given."""
+    if not stream:
+        return await _asked("GET", response_id, "", service)
+    after = "" if starting_after is None else f"&starting_after={starting_after}"
+    target = f"{path_of(response_id)}?stream=true{after}"
+    call = service.read_retrieval(target, response_id, dict(request.headers), request.state.request_id)
+    return TokenStream(service.gateway, call, service.pace)
+
+
+@router.post("/v1/responses/{response_id}/cancel", **by_id("Ends a response that runs in the background."))
+async def cancel(response_id: str, service: ServiceDep) -> Response:
+    """The response, cancelled."""
+    return await _asked("POST", response_id, "/cancel", service)
+
+
+async def _asked(method: str, response_id: str, action: str, service: ServiceDep) -> Response:
+    answer = await service.gateway.stored.ask(method, response_id, action)
+    return Response(answer.body, answer.status, {"cache-control": "no-store"}, media_type=answer.content_type)

@@ -1,0 +1,1 @@
+"""Results for people: Markdown, SVG and one HTML page that needs nothing else."""

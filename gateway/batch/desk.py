@@ -1,0 +1,220 @@
+"""What the endpoints ask for, by OpenAI's rules: files come and go, batches are made, looked at, cancelled.
+
+Everything belongs to the key that made it. What belongs to somebody else is not there.
+"""
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway.batch.blobs import Blobs, BlobWriter
+from gateway.batch.jobs import Batch, File, Purpose, Status
+from gateway.batch.store import Catalogue
+from gateway.errors import InvalidRequest, RouteNotFound
+
+MIN_TTL_S, MAX_TTL_S = 3600, 2_592_000
+"""Bounds of `expires_after.seconds`."""
+
+METADATA_PAIRS, METADATA_KEY, METADATA_VALUE = 16, 64, 512
+"""Pairs, and characters of their keys and values."""
+
+FILENAME = 255
+"""Characters of a file name that are kept."""
+
+CANCELLABLE = frozenset({Status.VALIDATING, Status.IN_PROGRESS})
+FIELDS = ("input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is offered: endpoints, completion windows (name -> seconds), the life of files in seconds."""
+
+    endpoints: Collection[str]
+    windows: Mapping[str, int]
+    ttl: int = MAX_TTL_S
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Takes the wishes of one kind of client: owners of keys.
+
+    `clock` gives seconds of the epoch, `wake` tells the runner that there is something to do. All of it may raise
+    StoreUnavailable. `owner` is the id of a key, None where there are no keys.
+    """
+
+    catalogue: Catalogue
+    blobs: Blobs
+    terms: Terms
+    clock: Callable[[], float]
+    wake: Callable[[], None]
+
+    async def begin_upload(self) -> tuple[str, BlobWriter]:
+        """The id of a new file and where its bytes go. Raises OSError."""
+        file_id = "file-" + secrets.token_hex(12)
+        return file_id, await asyncio.to_thread(self.blobs.write, file_id)
+
+    async def keep(
+        self, file_id: str, writer: BlobWriter, fields: Mapping[str, str], filename: str, owner: str | None
+    ) -> File:
+        """Keeps an upload whose bytes are all written. Raises InvalidRequest, OSError.
+
+        Args:
+            file_id: of `begin_upload`.
+            writer: of `begin_upload`.
+            fields: the form's other fields: `purpose`, `expires_after[anchor]`, `expires_after[seconds]`.
+            filename: as the client names it.
+            owner: whose it is.
+        """
+        now = int(self.clock())
+        if fields.get("purpose") != Purpose.BATCH:
+            raise InvalidRequest("purpose must be 'batch': files serve nothing else here.", param="purpose")
+        ttl = _form_ttl(fields) or self.terms.ttl
+        name = filename.replace("\0", "")[:FILENAME]
+        file = File(file_id, owner, name, Purpose.BATCH, writer.size, now, now + ttl)
+        await asyncio.to_thread(writer.commit)
+        try:
+            await self.catalogue.add_file(file)
+        except BaseException:
+            self.blobs.delete(file_id)
+            raise
+        return file
+
+    async def file(self, file_id: str, owner: str | None) -> File:
+        """A file. Raises RouteNotFound."""
+        file = await self.catalogue.file(file_id, owner, int(self.clock()))
+        if file is None:
+            raise RouteNotFound(f"No such File object: {file_id}")
+        return file
+
+    async def files(
+        self, owner: str | None, *, purpose: str | None, after: str | None, limit: int, oldest_first: bool
+    ) -> tuple[list[File], bool]:
+        """A page of files, and whether there is more. Raises InvalidRequest."""
+        now = int(self.clock())
+        try:
+            return await self.catalogue.files(
+                owner, now, purpose=purpose, after=after, limit=limit, oldest_first=oldest_first
+            )
+        except KeyError:
+            raise InvalidRequest(f"There is no file {after} to go on from.", param="after") from None
+
+    async def content(self, file_id: str, owner: str | None) -> tuple[File, Path]:
+        """A file and where its bytes are. Raises RouteNotFound."""
+        file = await self.file(file_id, owner)
+        return file, self.blobs.path(file.id)
+
+    async def delete(self, file_id: str, owner: str | None) -> None:
+        """Deletes a file. Raises RouteNotFound; InvalidRequest while a batch reads it."""
+        file = await self.file(file_id, owner)
+        if (reader := await self.catalogue.reads(file.id)) is not None:
+            raise InvalidRequest(f"The file is the input of {reader}, which is not over.", param="file_id")
+        await self.catalogue.delete_file(file.id)
+        await asyncio.to_thread(self.blobs.delete, file.id)
+
+    async def create(self, wish: Mapping[str, Any], owner: str | None) -> Batch:
+        """Makes a batch. Raises InvalidRequest for a wish that no file could mend.
+
+        Args:
+            wish: the request's body.
+            owner: whose it is.
+        """
+        if unknown := wish.keys() - set(FIELDS):
+            raise InvalidRequest(f"Unknown field: {min(unknown)}.", param=min(unknown))
+        endpoint = _one_of(wish, "endpoint", self.terms.endpoints)
+        window = _one_of(wish, "completion_window", self.terms.windows)
+        metadata, output_ttl = _metadata(wish.get("metadata")), _output_ttl(wish.get("output_expires_after"))
+        file_id = wish.get("input_file_id")
+        now = int(self.clock())
+        file = await self.catalogue.file(file_id, owner, now) if isinstance(file_id, str) else None
+        if file is None:
+            raise InvalidRequest("input_file_id must be the id of a file that exists.", param="input_file_id")
+        if file.purpose is not Purpose.BATCH:
+            raise InvalidRequest("The input file must have been uploaded for 'batch'.", param="input_file_id")
+        batch = Batch(
+            seq=0,
+            id=f"batch_{uuid.uuid4().hex}",
+            owner=owner,
+            endpoint=endpoint,
+            input_file_id=file.id,
+            completion_window=window,
+            status=Status.VALIDATING,
+            created_at=now,
+            expires_at=now + self.terms.windows[window],
+            output_ttl=output_ttl,
+            metadata=metadata,
+        )
+        batch = await self.catalogue.add_batch(batch)
+        self.wake()
+        return batch
+
+    async def batch(self, batch_id: str, owner: str | None) -> Batch:
+        """A batch. Raises RouteNotFound."""
+        batch = await self.catalogue.batch(batch_id, owner)
+        if batch is None:
+            raise RouteNotFound(f"No batch found with id '{batch_id}'.")
+        return batch
+
+    async def batches(self, owner: str | None, *, after: str | None, limit: int) -> tuple[list[Batch], bool]:
+        """A page of batches, newest first, and whether there is more. Raises InvalidRequest."""
+        try:
+            return await self.catalogue.batches(owner, after=after, limit=limit)
+        except KeyError:
+            raise InvalidRequest(f"There is no batch {after} to go on from.", param="after") from None
+
+    async def cancel(self, batch_id: str, owner: str | None) -> Batch:
+        """Cancels a batch; one that is being cancelled stays as it is. Raises RouteNotFound, InvalidRequest."""
+        batch = await self.batch(batch_id, owner)
+        if batch.status in CANCELLABLE:
+            await self.catalogue.cancel(batch.id, int(self.clock()))
+            self.wake()
+            batch = await self.batch(batch_id, owner)
+        if batch.cancelling_at is None:
+            raise InvalidRequest(f"Cannot cancel a batch with status '{batch.status}'.")
+        return batch
+
+
+def _one_of(wish: Mapping[str, Any], name: str, offered: Collection[str]) -> str:
+    value = wish.get(name)
+    if not isinstance(value, str) or value not in offered:
+        raise InvalidRequest(f"{name} must be one of: {', '.join(offered)}.", param=name)
+    return value
+
+
+def _metadata(metadata: Any) -> dict[str, str] | None:
+    if metadata is None:
+        return None
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise InvalidRequest("metadata must be an object of strings.", param="metadata")
+    if len(metadata) > METADATA_PAIRS:
+        raise InvalidRequest(f"metadata has more than {METADATA_PAIRS} pairs.", param="metadata")
+    if any(len(key) > METADATA_KEY or len(value) > METADATA_VALUE for key, value in metadata.items()):
+        message = f"metadata has a key above {METADATA_KEY} or a value above {METADATA_VALUE} characters."
+        raise InvalidRequest(message, param="metadata")
+    return metadata
+
+
+def _output_ttl(policy: Any) -> int | None:
+    if policy is None:
+        return None
+    if not isinstance(policy, dict):
+        raise InvalidRequest("output_expires_after must be an object.", param="output_expires_after")
+    return _ttl(policy.get("anchor"), policy.get("seconds"), "output_expires_after")
+
+
+def _form_ttl(fields: Mapping[str, str]) -> int | None:
+    anchor, seconds = fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    return _ttl(anchor, int(seconds) if seconds and seconds.isdecimal() else None, "expires_after")
+
+
+def _ttl(anchor: Any, seconds: Any, param: str) -> int:
+    if anchor != "created_at":
+        raise InvalidRequest(f"{param}.anchor must be 'created_at'.", param=param)
+    if not isinstance(seconds, int) or not MIN_TTL_S <= seconds <= MAX_TTL_S:
+        raise InvalidRequest(f"{param}.seconds must be from {MIN_TTL_S} to {MAX_TTL_S}.", param=param)
+    return seconds

@@ -1,0 +1,194 @@
+"""How many lines run at once. Pure: signs of the interactive lane in, a number out.
+
+Additive increase, multiplicative decrease, as TCP does it (RFC 5681): while the interactive lane is well one line more
+runs each `step` seconds; when it suffers the number is halved, at most once each `hold` seconds. It never falls below
+one: a trickle always goes on.
+
+The interactive lane suffers when
+
+- a request waits in its queue,
+- the median TTFT of the requests that came since the last decrease is above `tolerance` times the baseline, or
+- a stream waits for its first token for longer than `patience` times the baseline.
+
+The baseline is the median TTFT of requests that came while no more than a trickle ran, of the last `MEMORY_S` seconds.
+While it is not known and interactive requests come, a trickle runs until it is, for `LEARN_S` seconds at most: where
+answers are not streamed there is no TTFT to learn, and the queue alone decides.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+TRICKLE = 1
+LEARN_S = 30.0
+MEMORY_S = 1800.0
+BASELINE_SAMPLES = 8
+"""Idle requests without which there is no baseline."""
+
+JUDGED_SAMPLES = 3
+"""Requests since the last decrease without which their median says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One interactive stream: when it came, on the caller's clock, and its TTFT, in seconds."""
+
+    came: float
+    ttft: float
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """The interactive lane since the last look.
+
+    `running` and `waiting` count its requests. `ended` are the streams that ended. `longest_wait` is how long the
+    oldest stream without a first token has waited, in seconds. `crowded` says that the batch lane itself has a queue.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    ended: Sequence[Sample] = ()
+    longest_wait: float = 0.0
+    crowded: bool = False
+
+
+class Pacing:
+    """The number of lines that may run at once, in `limit`.
+
+    Args:
+        ceiling: it never is above.
+        step: seconds from one line more to the next.
+        hold: seconds from one decrease to the next, and to growth.
+        tolerance: how many times the baseline the median TTFT may be.
+        patience: how many times the baseline a single stream may wait.
+        slack: seconds of TTFT that never count: the noise of a quick engine.
+    """
+
+    def __init__(
+        self,
+        ceiling: int,
+        *,
+        step: float = 0.5,
+        hold: float = 2.0,
+        tolerance: float = 1.15,
+        patience: float = 3.0,
+        slack: float = 0.005,
+    ) -> None:
+        self.ceiling = max(TRICKLE, ceiling)
+        self.limit = TRICKLE
+        self._step = step
+        self._hold = hold
+        self._tolerance = tolerance
+        self._patience = patience
+        self._slack = slack
+        self._idle: deque[Sample] = deque(maxlen=64)
+        self._judged: deque[Sample] = deque(maxlen=16)
+        self._trickling_since: float | None = float("-inf")  # nothing ran before
+        self._decreased_at = float("-inf")
+        self._grown_at = float("-inf")
+        self._learning_since: float | None = None
+
+    @property
+    def baseline(self) -> float | None:
+        """The TTFT of an interactive request that batch work does not disturb, None while it is not known."""
+        return median(s.ttft for s in self._idle) if len(self._idle) >= BASELINE_SAMPLES else None
+
+    def look(self, now: float, signs: Signs, busy: int) -> int:
+        """Takes the signs of the last moments; returns the new limit.
+
+        Args:
+            now: monotonic seconds.
+            signs: of the interactive lane.
+            busy: lines that run; a limit that is not reached does not grow.
+        """
+        self._remember(now, signs)
+        if self._suffers(signs):
+            self._shrink(now)
+        elif self._must_learn(now, signs):
+            self.limit = TRICKLE
+        elif busy >= self.limit and not signs.crowded:
+            self._grow(now)
+        self._note_trickle(now, busy)
+        return self.limit
+
+    def _remember(self, now: float, signs: Signs) -> None:
+        for sample in signs.ended:
+            if self._trickling_since is not None and sample.came >= self._trickling_since:
+                self._idle.append(sample)
+            if sample.came >= self._decreased_at:
+                self._judged.append(sample)
+        while self._idle and self._idle[0].came < now - MEMORY_S:
+            self._idle.popleft()
+        while self._judged and self._judged[0].came < self._decreased_at:
+            self._judged.popleft()
+
+    def _suffers(self, signs: Signs) -> bool:
+        if signs.waiting:
+            return True
+        if (baseline := self.baseline) is None:
+            return False
+        if signs.longest_wait > baseline * self._patience + self._slack:
+            return True
+        if len(self._judged) < JUDGED_SAMPLES:
+            return False
+        return median(s.ttft for s in self._judged) > baseline * self._tolerance + self._slack
+
+    def _shrink(self, now: float) -> None:
+        if now - self._decreased_at < self._hold:
+            return
+        self.limit = max(TRICKLE, self.limit // 2)
+        self._decreased_at = now
+        self._judged.clear()
+
+    def _grow(self, now: float) -> None:
+        if now - max(self._decreased_at + self._hold, self._grown_at + self._step) >= 0:
+            self.limit = min(self.ceiling, self.limit + 1)
+            self._grown_at = now
+
+    def _must_learn(self, now: float, signs: Signs) -> bool:
+        if self.baseline is not None:
+            self._learning_since = None
+            return False
+        if not signs.running and not signs.ended:
+            return False
+        if self._learning_since is None:
+            self._learning_since = now
+        return now - self._learning_since < LEARN_S
+
+    def _note_trickle(self, now: float, busy: int) -> None:
+        if busy > TRICKLE:
+            self._trickling_since = None
+        elif self._trickling_since is None:
+            self._trickling_since = now
+
+
+class Outage:
+    """How long to wait for a lane that cannot be asked: from half a second, twice as long each time, up to `most`.
+
+    Many lines that fail in the same moment are one failure.
+    """
+
+    def __init__(self, *, first: float = 0.5, most: float = 30.0) -> None:
+        self._first = first
+        self._most = most
+        self._failures = 0
+        self.until = float("-inf")
+
+    @property
+    def on(self) -> bool:
+        """Whether the lane has not answered since it failed; one line at a time tries it."""
+        return self._failures > 0
+
+    def failed(self, now: float, retry_after: float | None = None) -> None:
+        """The lane could not be asked. `retry_after` is what it said itself, in seconds."""
+        if now < self.until:
+            return
+        wait = min(self._most, self._first * 2 ** min(self._failures, 16))
+        self._failures += 1
+        self.until = now + max(wait, min(retry_after or 0.0, self._most))
+
+    def ended(self) -> None:
+        """The lane has answered."""
+        self._failures = 0
+        self.until = float("-inf")

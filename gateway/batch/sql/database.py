@@ -1,0 +1,108 @@
+"""The database: how it is opened, brought to this version's schema, read and written."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from gateway.batch.store import StoreUnavailable
+
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+BUSY_S = 15.0
+"""Seconds that a writer waits for another process's turn (SQLite)."""
+
+MIGRATION_LOCK = 0x746F6B65
+"""Key of PostgreSQL's advisory lock that one gateway at a time migrates under; any number, but always the same."""
+
+DRIVERS = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
+"""Schemes as people write them -> with the driver that is used."""
+
+
+class Database:
+    """An open database.
+
+    Args:
+        url: `sqlite:///file` or `postgresql://user:password@host/name`.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = make_url(url)
+        parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
+        self._sqlite = parsed.get_backend_name() == "sqlite"
+        self._writers = asyncio.Lock()
+        self._engine = _sqlite_engine(parsed) if self._sqlite else create_async_engine(parsed, pool_pre_ping=True)
+        self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def migrate(self) -> None:
+        """Brings the schema to this version; several gateways may do so at once. Raises StoreUnavailable."""
+        async with self.writing() as connection:
+            if not self._sqlite:
+                await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+            await connection.run_sync(_upgrade)
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection on which each statement stands alone."""
+        with _translated():
+            async with self._autocommit.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction. SQLite has one writer at a time; those of this process wait here, not in the database."""
+        with _translated():
+            if not self._sqlite:
+                async with self._engine.begin() as connection:
+                    yield connection
+                return
+            async with self._writers, self._engine.begin() as connection:
+                yield connection
+
+    async def aclose(self) -> None:
+        """Closes every connection."""
+        await self._engine.dispose()
+
+
+class _translated:  # noqa: N801 - used as a statement
+    """Turns the errors of SQLAlchemy and of the sockets below it into StoreUnavailable."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, SQLAlchemyError | OSError):
+            raise StoreUnavailable(type(error).__name__) from error
+
+
+def _sqlite_engine(url: Any) -> AsyncEngine:
+    engine = create_async_engine(url, connect_args={"timeout": BUSY_S}, pool_size=4, max_overflow=0)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def connected(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions begin where `begun` says, not where the driver guesses
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begun(connection: Connection) -> None:
+        if connection.get_isolation_level() != "AUTOCOMMIT":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # a later upgrade from reader to writer can fail at once
+
+    return engine
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
