@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from app import errors, wiring
 from app.api import ROUTERS
 from app.middleware import AccessLine, BodyLimit, HeadLimit, RequestId
+from app.straight import Straight
 from config.settings import Settings
 
 
@@ -30,6 +31,7 @@ def create_app(settings: Settings) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
+    app.add_middleware(Straight, owner=app)
     app.add_middleware(BodyLimit, limit=settings.limits.body_bytes)
     app.add_middleware(HeadLimit, head=settings.limits.head_bytes, header=settings.limits.header_bytes)
     if settings.server.access_log:
