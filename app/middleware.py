@@ -6,7 +6,7 @@ None of them wraps a message of a stream's body: they look at the start of a res
 import re
 import time
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -77,11 +77,13 @@ class BodyLimit:
     Args:
         app: what comes next.
         limit: bytes.
+        larger: paths whose limit is another one.
     """
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(self, app: ASGIApp, limit: int, larger: Mapping[str, int] | None = None) -> None:
         self._app = app
         self._limit = limit
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on, with a `receive` that counts."""
@@ -95,13 +97,14 @@ class BodyLimit:
             )
             await ErrorResponse(refusal)(scope, receive, send)
             return
+        limit = self._larger.get(scope["path"], self._limit)
         length = header(scope, b"content-length")
-        if length is not None and length.isdigit() and int(length) > self._limit:
-            await ErrorResponse(self._too_large(), {"connection": "close"})(scope, receive, send)
+        if length is not None and length.isdigit() and int(length) > limit:
+            await ErrorResponse(_too_large(limit), {"connection": "close"})(scope, receive, send)
             return
-        await self._app(scope, self._counting(receive), send)
+        await self._app(scope, self._counting(receive, limit), send)
 
-    def _counting(self, receive: Receive) -> Receive:
+    def _counting(self, receive: Receive, limit: int) -> Receive:
         seen = 0
 
         async def counted() -> Message:
@@ -109,14 +112,15 @@ class BodyLimit:
             message = await receive()
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
-                if seen > self._limit:
-                    raise self._too_large()
+                if seen > limit:
+                    raise _too_large(limit)
             return message
 
         return counted
 
-    def _too_large(self) -> BodyTooLarge:
-        return BodyTooLarge(f"The body is larger than the limit of {self._limit} bytes.")
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than the limit of {limit} bytes.")
 
 
 class AccessLine:

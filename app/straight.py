@@ -1,7 +1,7 @@
-"""The short way: inference requests go to their endpoint without FastAPI's routing, which costs more than all the rest.
+"""The short way: inference requests go to their endpoint without FastAPI's routing, which costs as much as the rest.
 
-FastAPI has the same endpoints, for its OpenAPI document and for every method but POST; both ways end in one function. See
-docs/adr/0007-the-short-way-to-inference.md.
+FastAPI has the same endpoints, for its OpenAPI document and for every method but POST; both ways end in one function.
+See docs/adr/0007-the-short-way-to-inference.md.
 """
 
 from fastapi import FastAPI

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from app.batch import BatchService
 from app.metrics import Metrics
 from app.recent import Recent
 from app.sim import SimEngine, SimSettings
@@ -15,6 +16,7 @@ from config.settings import EngineSettings, Settings
 from gateway.admission.choice import LaneNames
 from gateway.admission.gate import Gate, LaneLimits
 from gateway.admission.lanes import POLICIES as LANE_POLICIES
+from gateway.batch.signs import SignWatch
 from gateway.buffer import Window
 from gateway.call import Call, read_call, retrieval
 from gateway.gateway import Gateway, Lane, Limits
@@ -43,6 +45,7 @@ class Service:
     recent: Recent
     lanes: LaneNames
     pace: Pace
+    batch: BatchService
     draining: bool = field(default=False)
 
     def read(self, endpoint: str, body: bytes, headers: Mapping[str, str], request_id: str) -> Call:
@@ -64,6 +67,7 @@ class Service:
     def drain(self) -> None:
         """Stops admission; what runs goes on."""
         self.draining = True
+        self.batch.drain()
         self.gateway.drain()
 
 
@@ -106,7 +110,24 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         await stack.enter_async_context(_watched(settings, lanes, client, observers))
         names = LaneNames(tuple(lanes), interactive=settings.default_lane, batch=settings.batch_lane)
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
-        yield Service(settings, gateway, ModelCatalogue(client, list(distinct)), metrics, recent, names, pace)
+        models = ModelCatalogue(client, list(distinct))
+        batch = await stack.enter_async_context(_batches(settings, gateway, names, models, observers))
+        yield Service(settings, gateway, models, metrics, recent, names, pace, batch)
+
+
+@asynccontextmanager
+async def _batches(
+    settings: Settings, gateway: Gateway, names: LaneNames, models: ModelCatalogue, observers: Observers
+) -> AsyncIterator[BatchService]:
+    """Files and batches for as long as the block lasts."""
+    signs = SignWatch(gateway, names.interactive, names.batch, asyncio.get_running_loop().time)
+    observers.add(signs)
+    service = BatchService(settings, gateway, names, models, signs)
+    try:
+        await service.start()
+        yield service
+    finally:
+        await service.aclose()
 
 
 async def _engines(settings: Settings, stack: AsyncExitStack) -> dict[str, list[Engine]]:

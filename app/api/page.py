@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import ORJSONResponse
 from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 
@@ -75,14 +74,14 @@ async def asset(digest: str, path: str, request: Request, assets: AssetsDep) -> 
 
 
 @router.get("/ui/config")
-async def config(service: ServiceDep) -> ORJSONResponse:
+async def config(service: ServiceDep) -> Response:
     """What the settings panel starts from."""
     settings = service.settings
     lanes = [
         {
             "name": name,
             "buffer": lane.buffer.model_dump(include={"strategy", "tokens", "delay_ms"}),
-            "simulated": settings.embedded or any(engine.kind == "sim" for engine in settings.engines_of(name)),
+            "simulated": all(engine.kind == "sim" for engine in settings.engines_of(name)),
         }
         for name, lane in settings.lanes.items()
     ]
@@ -90,22 +89,25 @@ async def config(service: ServiceDep) -> ORJSONResponse:
         "version": version("tokenlane"),
         "default_lane": settings.default_lane,
         "lanes": lanes,
-        "simulated": any(lane["simulated"] for lane in lanes),
         "bounds": {"tokens": [1, MAX_TOKENS], "delay_ms": [0, round(MAX_DELAY * 1000)]},
     }
-    return ORJSONResponse(answer, headers={"cache-control": "no-store"})
+    return _json(answer)
 
 
 @router.get("/ui/status")
-async def status(service: ServiceDep) -> ORJSONResponse:
+async def status(service: ServiceDep) -> Response:
     """The lanes as they are now."""
-    return ORJSONResponse(_snapshot(service), headers={"cache-control": "no-store"})
+    return _json(_snapshot(service))
 
 
 @router.get("/ui/status/stream")
 async def status_stream(service: ServiceDep) -> EventSourceResponse:
     """The same once a second, as an event stream. It ends when the service drains."""
     return EventSourceResponse(_snapshots(service), headers={"x-accel-buffering": "no"}, sep="\n")
+
+
+def _json(value: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(value), headers={"cache-control": "no-store"}, media_type="application/json")
 
 
 async def _snapshots(service: Service) -> AsyncIterator[dict[str, str]]:

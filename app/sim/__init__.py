@@ -12,7 +12,8 @@ imports the gateway: the simulator is the independent engine that the gateway is
     steps                an answer as a series of timed steps
     faults               steps to other steps
     jobs                 all of the above for one request
-    http, pages          heads of answers; the endpoints that are not generation
+    stored               responses that are kept, and those in the background
+    http, pages, pooling heads of answers; the endpoints that are not generation
     seats                who runs, who waits
     performance, server, exchange, engine, routes, serve    the modules that do I/O
 

@@ -17,7 +17,7 @@ from app.sim.rules import (
     read_tools,
     text_of,
 )
-from app.sim.schema import CHAT, COMPLETIONS, read_fields, read_object
+from app.sim.schema import CHAT, COMPLETIONS, MESSAGES, RESPONSES, read_fields, read_object
 from app.sim.settings import SimSettings
 from app.sim.vocabulary import decode, encode
 
@@ -41,6 +41,7 @@ class Asked:
         tools: name and parameters of each function that may be called, the named one first.
         reasoning: tokens of reasoning that the body asks for; None where it does not speak of it.
         show_reasoning: include_reasoning.
+        fields: the body as it came, for what an answer repeats of it.
     """
 
     chat: bool
@@ -66,6 +67,7 @@ class Asked:
     show_reasoning: bool
     priority: int
     request_id: str | None
+    fields: Mapping[str, Any]
 
     @property
     def sequences(self) -> int:
@@ -86,6 +88,65 @@ def read_chat(body: bytes, headers: Mapping[str, str], settings: SimSettings) ->
     """
     fields = read_fields(read_object(body, headers.get("content-type")), CHAT, "messages")
     check_stream_options(fields)
+    return _chat(fields, fields, headers, settings)
+
+
+def read_responses(body: bytes, headers: Mapping[str, str], settings: SimSettings) -> Asked:
+    """A request to /v1/responses.
+
+    Raises:
+        Refused: with vLLM's status and body.
+    """
+    fields = read_fields(read_object(body, headers.get("content-type")), RESPONSES, "input")
+    given = fields["input"]
+    messages: list[object] = given if isinstance(given, list) else [{"role": "user", "content": given}]
+    tools = [tool for tool in fields.get("tools") or () if isinstance(tool, dict) and tool.get("type") == "function"]
+    choice = fields.get("tool_choice")
+    asked = {
+        "messages": [{"role": "system", "content": fields.get("instructions")}, *messages],
+        "max_tokens": fields.get("max_output_tokens"),
+        "tools": [{"function": tool} for tool in tools],
+        "tool_choice": {"function": choice} if isinstance(choice, dict) else choice,
+        "reasoning_effort": (fields.get("reasoning") or {}).get("effort"),
+    }
+    return _chat({**fields, **asked}, fields, headers, settings)
+
+
+def read_messages(body: bytes, headers: Mapping[str, str], settings: SimSettings) -> Asked:
+    """A request to /v1/messages.
+
+    Raises:
+        Refused: with vLLM's status and body.
+    """
+    return _messages(body, headers, settings, "max_tokens")
+
+
+def read_count(body: bytes, headers: Mapping[str, str], settings: SimSettings) -> Asked:
+    """A request to /v1/messages/count_tokens.
+
+    Raises:
+        Refused: with vLLM's status and body.
+    """
+    return _messages(body, headers, settings, "messages")
+
+
+def _messages(body: bytes, headers: Mapping[str, str], settings: SimSettings, required: str) -> Asked:
+    fields = read_fields(read_object(body, headers.get("content-type")), MESSAGES, required)
+    choice = fields.get("tool_choice") or {"type": "auto"}
+    named = {"function": {"name": choice.get("name")}}
+    tools = [tool for tool in fields.get("tools") or () if isinstance(tool, dict)]
+    asked = {
+        "messages": [{"role": "system", "content": fields.get("system")}, *(fields.get("messages") or ())],
+        "stop": fields.get("stop_sequences"),
+        "tools": [{"function": {"name": tool.get("name"), "parameters": tool.get("input_schema")}} for tool in tools],
+        "tool_choice": {"any": "required", "none": "none", "tool": named}.get(str(choice.get("type")), "auto"),
+        "reasoning_effort": "medium" if (fields.get("thinking") or {}).get("type") == "enabled" else None,
+    }
+    return _chat({**fields, **asked}, fields, headers, settings)
+
+
+def _chat(fields: dict[str, Any], sent: Mapping[str, Any], headers: Mapping[str, str], settings: SimSettings) -> Asked:
+    """A chat in the words of chat completions; `sent` is the body as it came."""
     choice, tools = read_tools(fields)
     if fields.get("top_logprobs") and not fields.get("logprobs"):
         raise bad_request("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs")
@@ -108,6 +169,7 @@ def read_chat(body: bytes, headers: Mapping[str, str], settings: SimSettings) ->
         tools=tools,
         reasoning=_EFFORTS.get(effort or "medium", 24) if wants else None,
         show_reasoning=fields.get("include_reasoning") is not False,
+        sent=sent,
     )
 
 
@@ -136,6 +198,7 @@ def read_completions(body: bytes, headers: Mapping[str, str], settings: SimSetti
         tools=(),
         reasoning=None,
         show_reasoning=True,
+        sent=fields,
     )
 
 
@@ -152,6 +215,7 @@ def _asked(  # one place where everything that both endpoints share is checked, 
     tools: Tools,
     reasoning: int | None,
     show_reasoning: bool,
+    sent: Mapping[str, Any],
 ) -> Asked:
     echo = not chat and bool(fields.get("echo"))
     longest = max(map(len, prompts))
@@ -182,4 +246,5 @@ def _asked(  # one place where everything that both endpoints share is checked, 
         show_reasoning=show_reasoning,
         priority=fields.get("priority") or 0,
         request_id=headers.get("x-request-id") or fields.get("request_id"),
+        fields=sent,
     )

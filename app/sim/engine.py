@@ -16,12 +16,13 @@ from app.sim.http import Page, json_page
 from app.sim.jobs import GENERATING, Circumstances, Job, make_job, read_request
 from app.sim.pages import Counts, not_found, wrong_method
 from app.sim.performance import Ending
-from app.sim.refusals import Refused, busy
-from app.sim.routes import make_routes
+from app.sim.refusals import Refused, as_message, busy
+from app.sim.routes import BY_ID, make_routes, response_routes
 from app.sim.seats import Seat, Seats
 from app.sim.server import Connection, Request
 from app.sim.settings import SimSettings
 from app.sim.steps import Part, Plan, page_steps
+from app.sim.stored import StoredResponses
 
 _KEPT_REQUESTS = 1000
 _LAST_WRITES = 1.0  # seconds that a closing engine waits for its clients to read
@@ -36,6 +37,7 @@ class SimEngine:
     Attributes:
         settings: as they are now.
         requests: the last thousand requests, `/sim/...` apart, oldest first.
+        stored: the responses that it keeps.
     """
 
     def __init__(self, settings: SimSettings | None = None) -> None:
@@ -45,6 +47,7 @@ class SimEngine:
         self._exchanges: dict[Seat, Exchange] = {}
         self._connections: set[Connection] = set()
         self._counts = Counts()
+        self.stored = StoredResponses()
         self._server: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
         self._seats_changed = asyncio.Event()
@@ -174,7 +177,8 @@ class SimEngine:
         try:
             job = self._job(request)
         except Refused as refused:
-            job = Job(self._page(request, json_page(refused.body, refused.status)))
+            body = as_message(refused.body) if request.path.startswith("/v1/messages") else refused.body
+            job = Job(self._page(request, json_page(body, refused.status)))
         exchange = Exchange(request, job, transport, over, self._leave)
         if job.seat is not None:
             self._exchanges[job.seat] = exchange
@@ -185,6 +189,14 @@ class SimEngine:
     def _job(self, request: Request) -> Job:
         if request.method == "POST" and request.path in GENERATING:
             return self._generate(request)
+        if request.method == "GET" and request.path.startswith(BY_ID) and request.query.get("stream") == "true":
+            after = request.query.get("starting_after", "")
+            response_id = request.path.removeprefix(BY_ID)
+            return Job(
+                self.stored.replay(
+                    response_id, int(after) if after.isdecimal() else -1, self.wall_clock(), close=request.close
+                )
+            )
         return Job(self._page(request, self._find_page(request)))
 
     def _page(self, request: Request, page: Page) -> Plan:
@@ -199,7 +211,13 @@ class SimEngine:
         asked, controls = read_request(request.path, request.body, request.headers, self.settings)
         self._check_queue(asked)
         self._counts.generations += 1
-        given = Circumstances(self._counts.generations, self.wall_clock(), secrets.token_hex(8), request.close)
+        now, named = self.wall_clock(), secrets.token_hex(8)
+        given = Circumstances(self._counts.generations, now, named, request.close, request.path)
+        if request.path == "/v1/responses":
+            self.stored.check(asked)
+            shown = self.stored.add(asked, controls, self.settings, given)
+            if asked.fields.get("background"):
+                return Job(self._page(request, json_page(shown | {"status": "queued"})))
         job = make_job(asked, controls, request.headers, self.settings, given)
         if job.seat is not None:
             self._counts.prompt_tokens += asked.prompt_tokens
@@ -233,7 +251,7 @@ class SimEngine:
     # Other endpoints
 
     def _find_page(self, request: Request) -> Page:
-        methods = self._routes.get(request.path)
+        methods = self._routes.get(request.path) or response_routes(self, request.path)
         if methods is None:
             return wrong_method("POST") if request.path in GENERATING else not_found()
         handler = methods.get(request.method)

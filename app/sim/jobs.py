@@ -3,8 +3,9 @@
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from app.sim.asked import Asked, read_chat, read_completions
+from app.sim.asked import Asked, read_chat, read_completions, read_messages, read_responses
 from app.sim.controls import Controls, read_controls
 from app.sim.faults import Fault, Scene, afflict, read_fault
 from app.sim.http import stream_head
@@ -12,10 +13,15 @@ from app.sim.refusals import bad_request
 from app.sim.script import answers
 from app.sim.seats import Seat
 from app.sim.settings import SimSettings
-from app.sim.steps import Act, Generation, Part, Plan, Step
-from app.sim.wire import ChatWire, CompletionsWire
+from app.sim.steps import Act, ChunkedGeneration, Generation, Part, Plan, Step, TypedGeneration
+from app.sim.wire import ChatWire, CompletionsWire, MessagesWire, ResponsesWire
 
-_READERS = {"/v1/chat/completions": read_chat, "/v1/completions": read_completions}
+_READERS = {
+    "/v1/chat/completions": read_chat,
+    "/v1/completions": read_completions,
+    "/v1/responses": read_responses,
+    "/v1/messages": read_messages,
+}
 GENERATING = frozenset(_READERS)
 
 
@@ -37,7 +43,7 @@ class Job:
     plan: Plan
     pace: Pace = field(default_factory=Pace)
     seat: Seat | None = None
-    generation: Generation | None = None
+    generation: Generation[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,14 @@ class Circumstances:
         now: seconds of the epoch.
         answer_id: of the answer, where the request does not name one.
         close: whether the connection ends with the answer.
+        path: what was asked.
     """
 
     ordinal: int
     now: float
     answer_id: str
     close: bool
+    path: str = "/v1/chat/completions"
 
 
 def read_request(path: str, body: bytes, headers: Mapping[str, str], settings: SimSettings) -> tuple[Asked, Controls]:
@@ -76,15 +84,12 @@ def make_job(
     asked: Asked, controls: Controls, headers: Mapping[str, str], settings: SimSettings, given: Circumstances
 ) -> Job:
     """The job of a request that was not refused."""
-    prefix = "chatcmpl" if asked.chat else "cmpl"
-    kind = ChatWire if asked.chat else CompletionsWire
-    wire = kind(asked, f"{prefix}-{asked.request_id or given.answer_id}", int(given.now))
-    generation = Generation(asked, answers(asked, controls, settings.tokens), wire, controls.burst)
+    generation = _generation(asked, controls, settings, given)
     plan = _plan(asked, generation, given)
     fault = _fault(controls, given.ordinal)
     if fault is not None:
         gzip = "gzip" in headers.get("accept-encoding", "")
-        plan = afflict(plan, fault, Scene(asked.stream, given.now, given.close, gzip))
+        plan = afflict(plan, fault, Scene(asked.stream, given.now, given.close, gzip, given.path))
     pace = Pace(controls.ttft, controls.itl, settings.jitter, controls.seed ^ given.ordinal, controls.stamp)
     if any(step.act not in {Act.RAW, Act.EVENT} for step in plan.before):
         return Job(plan, pace)
@@ -98,8 +103,29 @@ def _fault(controls: Controls, ordinal: int) -> Fault | None:
     return read_fault(controls.fault)
 
 
-def _plan(asked: Asked, generation: Generation, given: Circumstances) -> Plan:
+def answer_id(asked: Asked, given: Circumstances) -> str:
+    """The id of the answer."""
+    prefix = {"/v1/responses": "resp_", "/v1/completions": "cmpl-"}.get(given.path, "chatcmpl-")
+    return prefix + (asked.request_id or given.answer_id)
+
+
+def _generation(asked: Asked, controls: Controls, settings: SimSettings, given: Circumstances) -> Generation[Any]:
+    named, said = answer_id(asked, given), answers(asked, controls, settings.tokens)
+    if given.path in _TYPED:
+        typed = _TYPED[given.path](asked, named, int(given.now))
+        return TypedGeneration(asked, said, typed, controls.burst)
+    wire = (ChatWire if asked.chat else CompletionsWire)(asked, named, int(given.now))
+    return ChunkedGeneration(asked, said, wire, controls.burst)
+
+
+_TYPED: dict[str, type[ResponsesWire] | type[MessagesWire]] = {
+    "/v1/responses": ResponsesWire,
+    "/v1/messages": MessagesWire,
+}
+
+
+def _plan(asked: Asked, generation: Generation[Any], given: Circumstances) -> Plan:
     if not asked.stream:
         return Plan(during=generation.whole(given.now, close=given.close))
     head = Step(Act.RAW, stream_head(given.now, close=given.close), Part.HEAD)
-    return Plan([head], generation.stream(), chunked=True)
+    return Plan([head, *generation.announcement()], generation.stream(), chunked=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.sim.asked import read_count
 from app.sim.http import Page, json_page
 from app.sim.refusals import bad_request
 from app.sim.schema import read_object
@@ -103,6 +104,16 @@ def tokenize_page(body: bytes, headers: Mapping[str, str], settings: SimSettings
     ids = encode(text)
     strings = [decode(i) for i in ids] if fields.get("return_token_strs") else None
     return json_page({"count": len(ids), "max_model_len": settings.max_model_len, "tokens": ids, "token_strs": strings})
+
+
+def count_page(body: bytes, headers: Mapping[str, str], settings: SimSettings) -> Page:
+    """POST /v1/messages/count_tokens.
+
+    Raises:
+        Refused: with vLLM's status and body.
+    """
+    tokens = read_count(body, headers, settings).prompt_tokens
+    return json_page({"input_tokens": tokens, "context_management": {"original_input_tokens": tokens}})
 
 
 def detokenize_page(body: bytes, headers: Mapping[str, str]) -> Page:

@@ -11,6 +11,14 @@ def error(message: str, kind: str, param: str | None, code: int) -> dict[str, An
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
+def as_message(body: dict[str, Any]) -> dict[str, Any]:
+    """The same in Anthropic's shape, as vLLM has it on /v1/messages; what its schema refuses stays as it is there."""
+    told = body["error"]
+    if told["type"] == "Bad Request":
+        return body
+    return {"type": "error", "error": {"type": told["type"], "message": told["message"]}}
+
+
 class Refused(Exception):
     """The request is refused.
 
@@ -50,6 +58,12 @@ def unknown_model(asked: str, served: str) -> Refused:
     """A 404 for a model that is not served."""
     message = f"The model `{asked}` does not exist. Valid aliases: {served}."
     return Refused(404, error(message, "NotFoundError", "model", 404))
+
+
+def unknown_response(response_id: str) -> Refused:
+    """A 404 for a response that is not kept."""
+    message = f"Response with id '{response_id}' not found."
+    return Refused(404, error(message, "invalid_request_error", "response_id", 404))
 
 
 def busy() -> Refused:

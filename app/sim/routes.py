@@ -1,5 +1,6 @@
 """Which path and method leads where, generation apart."""
 
+import secrets
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -7,19 +8,23 @@ from typing import Any, Protocol
 import orjson
 
 from app.sim.http import Page, json_page
-from app.sim.pages import VERSION, Counts, detokenize_page, metrics_page, models_page, tokenize_page
+from app.sim.pages import VERSION, Counts, count_page, detokenize_page, metrics_page, models_page, tokenize_page
+from app.sim.pooling import embeddings_page, rerank_page, score_page
 from app.sim.refusals import bad_request
 from app.sim.server import Request
 from app.sim.settings import SimSettings
+from app.sim.stored import StoredResponses
 
 Handler = Callable[[Request], Page]
 _EMPTY = Page(content_type=None)
+BY_ID = "/v1/responses/"
 
 
 class Engine(Protocol):
     """What the endpoints ask of the engine."""
 
     settings: SimSettings
+    stored: StoredResponses
 
     @property
     def connections(self) -> int:
@@ -50,7 +55,40 @@ class Engine(Protocol):
 
 def make_routes(engine: Engine) -> dict[str, dict[str, Handler]]:
     """Handlers by path and method; a handler may raise `Refused`."""
-    return _state_routes(engine) | _development_routes(engine) | _simulator_routes(engine)
+    return _state_routes(engine) | _pooling_routes(engine) | _development_routes(engine) | _simulator_routes(engine)
+
+
+def response_routes(engine: Engine, path: str) -> dict[str, Handler] | None:
+    """Handlers by method for what is asked of one stored response; None where the path is no such thing."""
+    if not path.startswith(BY_ID):
+        return None
+    response_id, _, action = path.removeprefix(BY_ID).partition("/")
+    stored, clock = engine.stored, engine.wall_clock
+    return {
+        "": {"GET": lambda _: json_page(stored.show(response_id, clock()))},
+        "cancel": {"POST": lambda _: json_page(stored.cancel(response_id, clock()))},
+    }.get(action)
+
+
+def _pooling_routes(engine: Engine) -> dict[str, dict[str, Handler]]:
+    def now() -> int:
+        return int(engine.wall_clock())
+
+    def named() -> str:
+        return secrets.token_hex(8)
+
+    def embed(request: Request) -> Page:
+        return embeddings_page(request.body, request.headers, engine.settings, now(), named())
+
+    def rerank(request: Request) -> Page:
+        return rerank_page(request.body, request.headers, engine.settings, named())
+
+    def score(request: Request) -> Page:
+        return score_page(request.body, request.headers, engine.settings, now(), named())
+
+    posted = {"/v1/embeddings": embed, "/score": score, "/v1/score": score}
+    posted |= dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), rerank)
+    return {path: {"POST": handler} for path, handler in posted.items()}
 
 
 def _state_routes(engine: Engine) -> dict[str, dict[str, Handler]]:
@@ -66,6 +104,9 @@ def _state_routes(engine: Engine) -> dict[str, dict[str, Handler]]:
         "/load": {"GET": load},
         "/metrics": {"GET": lambda _: metrics_page(engine.settings, engine.counts())},
         "/tokenize": {"POST": lambda request: tokenize_page(request.body, request.headers, engine.settings)},
+        "/v1/messages/count_tokens": {
+            "POST": lambda request: count_page(request.body, request.headers, engine.settings)
+        },
         "/detokenize": {"POST": lambda request: detokenize_page(request.body, request.headers)},
     }
 

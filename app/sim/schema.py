@@ -130,6 +130,22 @@ CHAT: dict[str, Reader] = _BOTH | {
     "reasoning_effort": _string,
 }
 COMPLETIONS: dict[str, Reader] = _BOTH | {"logprobs": _int}
+RESPONSES: dict[str, Reader] = _BOTH | {
+    "max_output_tokens": _int,
+    "tools": _list,
+    "instructions": _string,
+    "previous_response_id": _string,
+    "store": _bool,
+    "background": _bool,
+    "reasoning": _dict,
+}
+MESSAGES: dict[str, Reader] = _BOTH | {
+    "messages": _list,
+    "stop_sequences": _list,
+    "tools": _list,
+    "tool_choice": _dict,
+    "thinking": _dict,
+}
 
 
 def read_fields(body: dict[str, Any], schema: dict[str, Reader], required: str) -> dict[str, Any]:

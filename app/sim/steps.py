@@ -3,10 +3,11 @@
 A tick is the time between two tokens. Tick 0 is the first token. Every choice generates a token a tick.
 """
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -14,7 +15,7 @@ from app.sim.asked import Asked
 from app.sim.emission import Choice, Delta
 from app.sim.http import Page, json_page, page_head
 from app.sim.script import Answer
-from app.sim.wire import ChatWire, CompletionsWire
+from app.sim.wire import ChatWire, CompletionsWire, MessagesWire, ResponsesWire
 
 DONE = b"data: [DONE]\n\n"
 
@@ -82,10 +83,20 @@ class Plan:
     chunked: bool = False
 
 
-class Generation:
+class Wire(Protocol):
+    """What every wire can do."""
+
+    def whole(self, choices: Sequence[Delta], generated: int, reasoned: int | None) -> dict[str, Any]:
+        """The body of an answer that is not streamed."""
+
+
+W = TypeVar("W", bound=Wire)
+
+
+class Generation(ABC, Generic[W]):
     """All choices of an answer while they are generated; `abort` ends them at the next step."""
 
-    def __init__(self, asked: Asked, answers: list[Answer], wire: ChatWire | CompletionsWire, burst: int) -> None:
+    def __init__(self, asked: Asked, answers: list[Answer], wire: W, burst: int) -> None:
         self._asked = asked
         self._wire = wire
         self._burst = burst
@@ -120,8 +131,31 @@ class Generation:
         reasoned = sum(choice.reasoned for choice in self._choices)
         return reasoned if self._thinks or reasoned else None
 
+    def announcement(self) -> list[Step]:
+        """The events that do not wait for a token."""
+        return []
+
+    @abstractmethod
     def stream(self) -> Iterator[Step]:
-        """The events of a stream, from the role chunks to `[DONE]` and the end."""
+        """The events of a stream, and its end."""
+
+    def whole(self, now: float, *, close: bool) -> Iterator[Step]:
+        """The same tokens in silence, then head and body."""
+        tick, said = 0, []
+        for tick, delta in self._rounds():
+            yield Step(Act.QUIET, part=Part.TOKEN, tick=tick)
+            if delta is not None:
+                said.append(delta)
+        said.sort(key=lambda delta: delta.index)
+        page = json_page(self._wire.whole(said, self.generated, self._reasoned()))
+        yield from page_steps(page, now, close=close, tick=tick)
+
+
+class ChunkedGeneration(Generation[ChatWire | CompletionsWire]):
+    """Chunks with choices."""
+
+    def stream(self) -> Iterator[Step]:
+        """From the role chunks to `[DONE]` and the end."""
         wire, tick = self._wire, 0
         for choice in self._choices:
             if (opening := wire.opening(choice.index)) is not None:
@@ -135,16 +169,32 @@ class Generation:
         yield Step(Act.EVENT, DONE, Part.DONE, tick)
         yield Step(Act.END, tick=tick)
 
-    def whole(self, now: float, *, close: bool) -> Iterator[Step]:
-        """The same tokens in silence, then head and body."""
-        tick, said = 0, []
+
+class TypedGeneration(Generation[ResponsesWire | MessagesWire]):
+    """Named events of one answer."""
+
+    def announcement(self) -> list[Step]:
+        """A response is announced before its first token."""
+        return [Step(Act.EVENT, named(one), Part.ROLE) for one in self._wire.announcement()]
+
+    def stream(self) -> Iterator[Step]:
+        """From the first event with something in it to the terminal one and the end."""
+        wire, tick = self._wire, 0
+        for one in wire.opening():
+            yield Step(Act.EVENT, named(one), Part.ROLE)
         for tick, delta in self._rounds():
-            yield Step(Act.QUIET, part=Part.TOKEN, tick=tick)
-            if delta is not None:
-                said.append(delta)
-        said.sort(key=lambda delta: delta.index)
-        page = json_page(self._wire.whole(said, self.generated, self._reasoned()))
-        yield from page_steps(page, now, close=close, tick=tick)
+            for one in wire.says(delta) if delta is not None else ():
+                yield Step(Act.EVENT, named(one), Part.TOKEN if one["type"].endswith("delta") else Part.OTHER, tick)
+        *before, last = wire.closing(self.generated, self._reasoned())
+        for one in before:
+            yield Step(Act.EVENT, named(one), Part.OTHER, tick)
+        yield Step(Act.EVENT, named(last), Part.FINISH, tick)
+        yield Step(Act.END, tick=tick)
+
+
+def named(value: dict[str, Any]) -> bytes:
+    """A server-sent event that is named after the type in its JSON."""
+    return f"event: {value['type']}\n".encode() + event(value)
 
 
 def event(value: object) -> bytes:

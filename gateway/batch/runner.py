@@ -66,14 +66,21 @@ class Runner:
         """Lines that run now."""
         return len(self._running)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
     async def run(self) -> None:
         """Works until `stop`, then gives every lease back."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._run_lines(group))
-            group.create_task(self._move_batches())
-            group.create_task(self._keep_leases())
-        with suppress(StoreUnavailable):
-            await self.ledger.release(self.worker)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._run_lines(group))
+                group.create_task(self._move_batches())
+                group.create_task(self._keep_leases())
+        finally:
+            with suppress(StoreUnavailable):
+                await self.ledger.release(self.worker)
 
     def wake(self) -> None:
         """There is something new to do."""

@@ -75,7 +75,8 @@ def case(name: str) -> Case:
 
 @cache
 def _bodies() -> list[bytes]:
-    return [body_of(name) for name in traces("/v1/chat/completions", "/v1/completions")]
+    paths = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
+    return [body_of(name) for name in traces(*paths)]
 
 
 def _events(body: bytes, random: Random) -> Iterator[bytes]:

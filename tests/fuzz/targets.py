@@ -47,7 +47,7 @@ def relay(case: Case) -> None:
     strategy = random.choice(sorted(STRATEGIES))
     buffer = TokenBuffer(strategy=strategy, window=random.choice(WINDOWS), high_water=random.choice([0, 2**20]))
     out = unwire(_played(buffer, case, random.choice(ENDS)))
-    answer = Model(naive(case.stream), cut=not case.stream.endswith((b"\n\n", b"\r\r", b"\r\n\r\n")))
+    answer = Model(case.stream)
     if answer.needs_ending:
         last = out.pop()
         assert (last == (DONE, b"")) == answer.closes
@@ -87,10 +87,12 @@ class Model:
     Attributes:
         events: those that have to arrive: up to `[DONE]` or to what is no JSON object, an end said twice once.
         done: `[DONE]` came. `error`: an error event came. `whole`: every choice that was seen is finished.
-        cut: what ended the stream is a last event that is not whole.
     """
 
-    def __init__(self, events: list[Event], *, cut: bool) -> None:
+    def __init__(self, stream: bytes) -> None:
+        lines = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        events = naive(lines)
+        finished = len(naive(lines[: lines.rfind(b"\n\n") + 2]))  # one more may lack its empty line
         self.events: list[tuple[bytes, bytes]] = []
         self.done = self.error = self.garbage = False
         self._ends: dict[int, Any] = {}
@@ -102,7 +104,7 @@ class Model:
                 break
             body = _object(data)
             if body is None:
-                self.garbage = not (cut and number == len(events) and self.whole)
+                self.garbage = number <= finished or not self.whole
                 break
             if not self._is_said_twice(body):
                 self.events.append((data, name))

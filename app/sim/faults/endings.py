@@ -7,8 +7,8 @@ import orjson
 
 from app.sim.faults.model import Affliction, Fault, Scene
 from app.sim.http import Page, framed, json_page
-from app.sim.refusals import BUSY, DEAD, error
-from app.sim.steps import DONE, Act, Part, Plan, Step, page_steps
+from app.sim.refusals import BUSY, DEAD, as_message, error
+from app.sim.steps import DONE, Act, Part, Plan, Step, named, page_steps
 
 STATUSES: dict[int, tuple[str, str]] = {
     400: ("BadRequestError", "The request was refused on purpose."),
@@ -20,8 +20,12 @@ STATUSES: dict[int, tuple[str, str]] = {
 }
 
 
-def error_event() -> bytes:
-    """The error that vLLM sends within a stream: another serializer, hence the spaces."""
+def error_event(path: str) -> bytes:
+    """The error that vLLM sends within a stream: another serializer in the first case, hence the spaces."""
+    if path == "/v1/messages":
+        return named({"type": "error", "error": {"type": "internal_error", "message": DEAD}})
+    if path == "/v1/responses":
+        return named({"type": "error", "code": "server_error", "message": DEAD, "param": None, "sequence_number": 99})
     message = f'{{"message": "{DEAD}", "type": "InternalServerError", "param": null, "code": 500}}'
     return f'data: {{"error": {message}}}\n\n'.encode()
 
@@ -30,7 +34,8 @@ def status_instead(plan: Plan, fault: Fault, scene: Scene) -> Plan:
     """An HTTP error instead of the answer."""
     kind, message = STATUSES[fault.value]
     headers = [("retry-after", fault.retry_after)] if fault.retry_after is not None else []
-    page = json_page(error(message, kind, None, fault.value), fault.value, headers)
+    told = error(message, kind, None, fault.value)
+    page = json_page(as_message(told) if scene.path == "/v1/messages" else told, fault.value, headers)
     if fault.value == 401:
         page = replace(page, body=orjson.dumps({"error": "Unauthorized"}))
     if fault.html:
@@ -82,8 +87,9 @@ def error_instead(*tail: Step) -> Affliction:
 
     def apply(plan: Plan, fault: Fault, scene: Scene) -> Plan:
         if scene.stream:
-            steps = (Step(Act.EVENT, error_event()), Step(Act.EVENT, DONE, Part.DONE), *tail)
-            return ending(*steps)(plan, fault, scene)
+            said = Step(Act.EVENT, error_event(scene.path))
+            done = () if said.data.startswith(b"event: ") else (Step(Act.EVENT, DONE, Part.DONE),)
+            return ending(said, *done, *tail)(plan, fault, scene)
         return status_instead(plan, replace(fault, value=500), scene)
 
     return apply

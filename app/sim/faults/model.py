@@ -25,6 +25,7 @@ class Scene:
     now: float
     close: bool
     takes_gzip: bool
+    path: str = "/v1/chat/completions"
 
 
 Affliction = Callable[[Plan, Fault, Scene], Plan]

@@ -2,5 +2,7 @@
 
 from app.sim.wire.chat import ChatWire
 from app.sim.wire.completions import CompletionsWire
+from app.sim.wire.messages import MessagesWire
+from app.sim.wire.responses import ResponsesWire
 
-__all__ = ["ChatWire", "CompletionsWire"]
+__all__ = ["ChatWire", "CompletionsWire", "MessagesWire", "ResponsesWire"]

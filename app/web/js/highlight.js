@@ -1,33 +1,35 @@
 /** Highlighting of code. The highlighter is fetched when the first code is shown; until then code is plain. */
-import { ref } from "../vendor/vue.js";
 
 /** Characters above which code stays plain: it would hold the page up. */
-const LIMIT = 60_000;
+const LIMIT = 30_000;
 
-let highlighter = null;
-let asked = false;
+let fetched = null;
 
-/** Counts up when the highlighter has arrived: whoever has shown plain code renders again. */
-export const arrivals = ref(0);
-
-/** HTML with escaped text and spans, or null where the code stays plain. */
-export function highlight(text, language) {
-  if (!language || text.length > LIMIT) return null;
-  if (!highlighter) {
-    fetchIt();
-    return null;
-  }
-  if (!highlighter.getLanguage(language)) return null;
-  return highlighter.highlight(text, { language, ignoreIllegals: true }).value;
+function highlighter() {
+  fetched ??= import("../vendor/highlight.js").then(
+    (module) => module.default,
+    () => {
+      fetched = null; // offline: the next code tries again
+      return null;
+    },
+  );
+  return fetched;
 }
 
-async function fetchIt() {
-  if (asked) return;
-  asked = true;
-  try {
-    highlighter = (await import("../vendor/highlight.js")).default;
-    arrivals.value++;
-  } catch {
-    asked = false; // offline: the next code tries again
-  }
+let ready = null;
+
+/** Whether `highlighted` answers at once. */
+export function isReady() {
+  return ready !== null;
+}
+
+/** Resolves when `highlighted` can be asked, or when it cannot be had now. */
+export async function prepare() {
+  ready = await highlighter();
+}
+
+/** HTML with escaped text and spans, or null where the code stays plain. */
+export function highlighted(text, language) {
+  if (text.length > LIMIT || !ready?.getLanguage(language)) return null;
+  return ready.highlight(text, { language, ignoreIllegals: true }).value;
 }

@@ -7,10 +7,6 @@
  */
 import DOMPurify from "../vendor/dompurify.js";
 import MarkdownIt from "../vendor/markdown-it.js";
-import { highlight } from "./highlight.js";
-
-/** Characters of a block up to which it is highlighted while it still grows. */
-const GROWING_LIMIT = 6000;
 
 const TAGS = (
   "a blockquote br code del em figcaption figure h1 h2 h3 h4 h5 h6 hr img li ol p pre s span strong " +
@@ -18,7 +14,8 @@ const TAGS = (
 ).split(" ");
 const POLICY = {
   ALLOWED_TAGS: TAGS,
-  ALLOWED_ATTR: ["alt", "class", "dir", "href", "rel", "src", "start", "target", "title"],
+  ALLOWED_ATTR: ["alt", "class", "dir", "href", "src", "start", "title"],
+  ADD_URI_SAFE_ATTR: ["dir", "start"], // every other value has to be an address that is allowed
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|gif|jpeg|webp);)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
@@ -28,8 +25,8 @@ const markdown = new MarkdownIt({ html: false, linkify: true, breaks: false });
 markdown.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
 markdown.inline.ruler.before("html_inline", "line_break", lineBreak);
 Object.assign(markdown.renderer.rules, {
-  fence: (tokens, index, options, env) => code(tokens[index].content, tokens[index].info, env),
-  code_block: (tokens, index, options, env) => code(tokens[index].content, "", env),
+  fence: (tokens, index) => code(tokens[index].content, tokens[index].info),
+  code_block: (tokens, index) => code(tokens[index].content, ""),
   image: (tokens, index) => image(tokens[index]),
   td_open: (tokens, index) => cell("td", tokens[index]),
   th_open: (tokens, index) => cell("th", tokens[index]),
@@ -55,11 +52,11 @@ function lineBreak(state, silent) {
   return true;
 }
 
-function code(text, info, env) {
-  const language = info.trim().split(/\s+/)[0].toLowerCase();
-  const html = env.growing && text.length > GROWING_LIMIT ? null : highlight(text, language);
-  const caption = `<figcaption>${escapeHtml(language)}</figcaption>`;
-  return `<figure class="code">${caption}<pre dir="ltr"><code>${html ?? escapeHtml(text)}</code></pre></figure>`;
+/** Code is plain here; `blocks.js` adds colours and a button once it is shown. */
+function code(text, info) {
+  const language = escapeHtml(info.trim().split(/\s+/)[0].toLowerCase());
+  const body = `<code class="language-${language}">${escapeHtml(text)}</code>`;
+  return `<figure class="code"><figcaption>${language}</figcaption><pre dir="ltr">${body}</pre></figure>`;
 }
 
 /** An image is a link: to load it would tell its server who reads. Only one that is in the text itself is shown. */
@@ -91,7 +88,7 @@ function topLevel(tokens) {
 
 const DEFINITION = /^ {0,3}\[[^\]\n]+\]:/m;
 
-/** One text that grows, as blocks `{key, html}`. */
+/** One text that grows, as blocks `{key, html, growing}`. */
 export class GrowingMarkdown {
   #text = "";
   #offset = 0;
@@ -99,19 +96,16 @@ export class GrowingMarkdown {
 
   /** The blocks of `text`; `final` when nothing will be added to it. */
   update(text, final) {
-    if (!text.startsWith(this.#text) || (final && DEFINITION.test(text))) this.reset();
+    if (!text.startsWith(this.#text) || (final && DEFINITION.test(text))) this.#reset();
     this.#text = text;
     const tail = text.slice(this.#offset);
     const env = {};
     const groups = topLevel(markdown.parse(tail, env));
     this.#keep(tail, final ? groups.length : settled(groups, tail), groups, env);
-    const growing = final ? [] : groups;
-    env.growing = true;
-    return [...this.#kept, ...growing.map((group, i) => this.#block(this.#kept.length + i, group, env))];
+    return [...this.#kept, ...groups.map((group, i) => block(this.#kept.length + i, group, env, true))];
   }
 
-  /** Forgets what is kept, so that the next update renders everything. */
-  reset() {
+  #reset() {
     this.#text = "";
     this.#offset = 0;
     this.#kept = [];
@@ -119,13 +113,15 @@ export class GrowingMarkdown {
 
   /** Keeps the first `count` groups, and takes them out of `groups`. */
   #keep(tail, count, groups, env) {
-    for (const group of groups.splice(0, count)) this.#kept.push(this.#block(this.#kept.length, group, env));
+    for (const group of groups.splice(0, count)) {
+      this.#kept.push(block(this.#kept.length, group, env, false));
+    }
     if (count) this.#offset += groups.length ? offsetOfLine(tail, groups[0].line) : tail.length;
   }
+}
 
-  #block(key, group, env) {
-    return { key, html: sanitised(group.tokens, env) };
-  }
+function block(key, group, env, growing) {
+  return { key, html: sanitised(group.tokens, env), growing };
 }
 
 /**

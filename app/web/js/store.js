@@ -105,6 +105,12 @@ export async function loadService() {
   if (!store.config.lanes.some(({ name }) => name === settings.lane)) settings.lane = "";
 }
 
+/** Whether the lane that would answer now has simulated engines alone. */
+export function simulated() {
+  const name = settings.lane || store.config?.default_lane;
+  return store.config?.lanes.find((lane) => lane.name === name)?.simulated ?? false;
+}
+
 export async function loadList() {
   store.kept = await conversations.kept();
   if (store.kept) store.conversations = await conversations.list();

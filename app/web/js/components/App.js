@@ -1,13 +1,17 @@
 /** The frame: list on the left, chat or status beside it, settings over it, and what is said to screen readers. */
 import { defineAsyncComponent, h } from "../../vendor/vue.js";
 import { t } from "../i18n.js";
-import { store } from "../store.js";
+import { simulated, store } from "../store.js";
 import Chat from "./Chat.js";
 import { IconButton } from "./Icon.js";
 import Settings from "./Settings.js";
 import Sidebar from "./Sidebar.js";
 
-const Status = defineAsyncComponent(() => import("./Status.js"));
+const AGAIN_MS = 1000;
+const Status = defineAsyncComponent({
+  loader: () => import("./Status.js"),
+  onError: (error, retry) => setTimeout(retry, AGAIN_MS), // offline, most likely: the banner says so
+});
 
 function skipLink() {
   const focusBox = (event) => {
@@ -23,7 +27,7 @@ function header() {
   return h("header", { class: "top" }, [
     h(IconButton, { class: "only-narrow", icon: "menu", label: t("app.menu"), onClick: open }),
     h("h1", { class: "title", dir: "auto" }, onStatus ? t("status.title") : store.current.title || "tokenlane"),
-    store.config?.simulated && h("span", { class: "badge", title: t("app.simulatedHint") }, t("app.simulated")),
+    simulated() && h("span", { class: "badge", title: t("app.simulatedHint") }, t("app.simulated")),
     h(IconButton, { icon: "settings", label: t("app.settings"), onClick: () => (store.settingsOpen = true) }),
   ]);
 }

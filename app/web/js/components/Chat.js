@@ -2,7 +2,7 @@
 import { h, nextTick, onBeforeUnmount, onMounted, ref, watch } from "../../vendor/vue.js";
 import { running, send, stop } from "../chat.js";
 import { t } from "../i18n.js";
-import { store } from "../store.js";
+import { simulated, store } from "../store.js";
 import Box from "./Box.js";
 import { IconButton } from "./Icon.js";
 import { AnswerTurn, UserTurn } from "./Turns.js";
@@ -20,15 +20,19 @@ export default {
     const count = ref(STEP);
     const follows = ref(true);
     let observer = null;
+    let top = 0;
 
     const toEnd = () => {
       follows.value = true;
       const element = scroller.value;
       if (element) element.scrollTop = element.scrollHeight;
     };
+    // Only a way up is a person's: the text may have grown between a scroll of ours and its event.
     const scrolled = () => {
       const { scrollTop, scrollHeight, clientHeight } = scroller.value;
-      follows.value = scrollHeight - scrollTop - clientHeight < NEAR;
+      if (scrollHeight - scrollTop - clientHeight < NEAR) follows.value = true;
+      else if (scrollTop < top) follows.value = false;
+      top = scrollTop;
     };
     // A wheel turned up ends the following at once: a stream at speed would win over the scroll event.
     const wheel = (event) => {
@@ -92,7 +96,7 @@ function welcome() {
   const ideas = [1, 2, 3, 4].map((n) => t(`welcome.${n}`));
   return h("section", { class: "welcome" }, [
     h("h2", t("welcome.title")),
-    store.config?.simulated && h("p", { class: "note" }, t("app.simulatedHint")),
+    simulated() && h("p", { class: "note" }, t("app.simulatedHint")),
     h(
       "ul",
       ideas.map((idea) =>

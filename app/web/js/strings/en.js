@@ -7,7 +7,7 @@ export default {
   "app.status": "Status",
   "app.chat": "Back to the chat",
   "app.simulated": "Simulated engine",
-  "app.simulatedHint": "No engine is configured. A simulated one answers at a set pace; its text has no meaning.",
+  "app.simulatedHint": "This lane has no engine. A simulated one answers at a set pace; its text has no meaning.",
   "app.offline": "You are offline. What was written stays here.",
   "app.memoryOnly": "This browser does not let the page store conversations. They are gone when it is closed.",
   "app.noService": "The gateway cannot be reached: {reason}",

@@ -7,7 +7,7 @@ export default {
   "app.status": "状态",
   "app.chat": "返回对话",
   "app.simulated": "模拟引擎",
-  "app.simulatedHint": "尚未配置引擎。现在由模拟引擎按固定速度作答，内容没有意义。",
+  "app.simulatedHint": "此通道没有引擎。现在由模拟引擎按固定速度作答，内容没有意义。",
   "app.offline": "网络已断开。已写出的内容会保留在这里。",
   "app.memoryOnly": "此浏览器不允许本页保存对话，关闭页面后对话将丢失。",
   "app.noService": "无法连接网关：{reason}",
