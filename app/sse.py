@@ -103,18 +103,27 @@ class EventWriter:
         """Writes some events. What it returns is to be awaited before anything else is written."""
         self._last = self._loop.time()
         message = {"type": "http.response.body", "body": data, "more_body": True}
-        self._rest = begin(self._body(message) if self._started else self._open(message))
+        if self._rest is not None and not self._rest.done:  # a ping that the socket has not taken yet
+            self._rest = begin(self._after(self._rest, message))
+        else:
+            self._rest = begin(self._body(message) if self._started else self._open(message))
         return self._rest
 
     async def end(self, last: bytes = b"") -> None:
         """Ends the response with some last events, if it was opened and has not ended yet."""
         if self._started and not self._ended:
             self._ended = True
+            if self._rest is not None and not self._rest.done:
+                await self._rest
             await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
     async def _open(self, message: Message) -> None:
         self._started = True
         await self._send(self._start())
+        await self._body(message)
+
+    async def _after(self, rest: Rest, message: Message) -> None:
+        await rest
         await self._body(message)
 
     def _quiet(self) -> None:
