@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from app import errors, wiring
 from app.api import ROUTERS, files
 from app.middleware import AccessLine, BodyLimit, HeadLimit, RequestId
+from app.straight import Straight
 from app.upload import MAX_FORM
 from config.settings import Settings
 
@@ -32,6 +33,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router)
     errors.install(app)
     larger = {files.UPLOAD_PATH: settings.batch.file_bytes + MAX_FORM}
+    app.add_middleware(Straight, owner=app)
     app.add_middleware(BodyLimit, limit=settings.limits.body_bytes, larger=larger)
     app.add_middleware(HeadLimit, head=settings.limits.head_bytes, header=settings.limits.header_bytes)
     if settings.server.access_log:

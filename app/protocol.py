@@ -7,7 +7,7 @@ is closed first waits until its client has read the rest, which one that was cut
 import asyncio
 import http
 
-from starlette.types import Receive, Scope
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.errors import GatewayError, HeadTooLarge, InvalidRequest
@@ -17,6 +17,12 @@ from gateway.wire import render
 def bounded_protocol(head_bytes: int) -> type[asyncio.Protocol]:
     """The protocol for uvicorn's `http`, for heads of so many bytes; what was read in one go may come on top."""
     return type("BoundedHttp", (BoundedHttp,), {"head_bytes": head_bytes})
+
+
+def direct(scope: Scope, send: Send) -> Send:
+    """The server's own `send` of a request, without what surrounds it on the way here; `send` if there is none."""
+    own: Send = scope["state"].get("send", send)
+    return own
 
 
 async def abort(scope: Scope, receive: Receive) -> None:
@@ -30,7 +36,7 @@ async def abort(scope: Scope, receive: Receive) -> None:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One client connection. `scope["state"]["abort"]` is what `abort` needs."""
+    """One client connection. `scope["state"]` holds what `abort` and `direct` need."""
 
     head_bytes: int
     _in_head = True
@@ -55,6 +61,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Its head is complete."""
         self._in_head = False
         super().on_headers_complete()
+        self.scope["state"]["send"] = self.cycle.send
 
     def on_message_complete(self) -> None:
         """It is complete."""

@@ -7,16 +7,16 @@ error can only be an event. See docs/adr/0003-true-status-or-keep-alive.md.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
 from sse_starlette import EventSourceResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.answers import ErrorResponse, headers_of, note
+from app.begun import Rest, begin
 from app.hangup import Hangup
-from app.protocol import abort
+from app.protocol import abort, direct
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
@@ -46,10 +46,12 @@ class TokenStream(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the request from the queue to its end."""
         hangup = Hangup(receive)
-        writer = EventWriter(send, self._pace, lambda: self._start(passage))
+        writer = EventWriter(send, direct(scope, send), self._pace, lambda: self._start(passage))
         try:
             async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, writer:
-                await _run(passage, writer)
+                await passage.open()
+                await passage.pump(writer.write)
+                await writer.end()
         except ClientError:
             await abort(scope, receive)
         except GatewayError as error:
@@ -62,38 +64,32 @@ class TokenStream(EventSourceResponse):
         finally:
             note(scope, passage)
 
-    def _start(self, passage: Passage) -> dict[str, object]:
+    def _start(self, passage: Passage) -> Message:
         passage.committed = True
         own = [(k.encode(), v.encode()) for k, v in headers_of(passage).items()]
         return {"type": "http.response.start", "status": 200, "headers": self.raw_headers + own}
-
-
-async def _run(passage: Passage, writer: "EventWriter") -> None:
-    await passage.open()
-    while flush := await passage.next_flush():
-        await writer.write(flush)
-    await writer.end()
 
 
 class EventWriter:
     """Writes whole events to one client, and pings while there are none.
 
     Args:
-        send: ASGI's.
+        send: ASGI's; opens and ends the response.
+        body: the same without what surrounds it, for the messages between.
         pace: when the stream is opened without an event, and how often it is pinged.
         start: makes the message that opens the response; called once.
     """
 
-    def __init__(self, send: Send, pace: Pace, start: Callable[[], dict[str, object]]) -> None:
+    def __init__(self, send: Send, body: Send, pace: Pace, start: Callable[[], Message]) -> None:
         self._send = send
+        self._body = body
         self._pace = pace
         self._start = start
         self._started = self._ended = False
         self._loop = asyncio.get_running_loop()
-        self._writing = False
+        self._rest: Rest | None = None
         self._last = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
-        self._ping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._timer = self._loop.call_later(self._pace.commit_after, self._quiet)
@@ -102,26 +98,33 @@ class EventWriter:
     async def __aexit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._ping is not None and not self._ping.done():
-            self._ping.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((self._ping,))
 
-    async def write(self, data: bytes) -> None:
-        """Writes some events; returns when the client's socket takes more."""
-        self._writing = True
-        if not self._started:
-            self._started = True
-            await self._send(self._start())
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
-        self._writing = False
+    def write(self, data: bytes) -> Rest | None:
+        """Writes some events. What it returns is to be awaited before anything else is written."""
         self._last = self._loop.time()
+        message = {"type": "http.response.body", "body": data, "more_body": True}
+        if self._rest is not None and not self._rest.done:  # a ping that the socket has not taken yet
+            self._rest = begin(self._after(self._rest, message))
+        else:
+            self._rest = begin(self._body(message) if self._started else self._open(message))
+        return self._rest
 
     async def end(self, last: bytes = b"") -> None:
         """Ends the response with some last events, if it was opened and has not ended yet."""
         if self._started and not self._ended:
             self._ended = True
+            if self._rest is not None and not self._rest.done:
+                await self._rest
             await self._send({"type": "http.response.body", "body": last, "more_body": False})
+
+    async def _open(self, message: Message) -> None:
+        self._started = True
+        await self._send(self._start())
+        await self._body(message)
+
+    async def _after(self, rest: Rest, message: Message) -> None:
+        await rest
+        await self._body(message)
 
     def _quiet(self) -> None:
         """The timer rang: nothing was written for a while, unless something was."""
@@ -130,7 +133,7 @@ class EventWriter:
             return
         due = self._last + (pace.ping if self._started else pace.commit_after)
         if now >= due:
-            if not self._writing:
-                self._ping = self._loop.create_task(self.write(COMMENT_PING if pace.ping else b""))
+            if self._rest is None or self._rest.done:
+                self.write(COMMENT_PING if pace.ping else b"")
             due = now + pace.ping
         self._timer = self._loop.call_at(due, self._quiet)

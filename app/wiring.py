@@ -28,6 +28,7 @@ from gateway.routing.policies import POLICIES as ROUTING_POLICIES
 from gateway.routing.pool import Engine, EnginePool
 from gateway.routing.prober import Prober
 from gateway.telemetry import Observer, TelemetryEvent
+from gateway.ticker import Ticker
 from gateway.upstream.client import EngineClient
 
 log = structlog.get_logger("tokenlane")
@@ -101,7 +102,9 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         metrics = Metrics(lambda: [gate.statistics() for gate in gates])
         recent = Recent(lanes, asyncio.get_running_loop().time)
         observers = Observers([metrics, recent])
-        gateway = Gateway(lanes, client, observers, _deadlines(settings), _limits(settings))
+        ticker = Ticker(asyncio.get_running_loop())
+        stack.callback(ticker.close)
+        gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))
         observers.add(gateway.observe)
         distinct = {id(e): e for each in engines.values() for e in each}.values()
         await stack.enter_async_context(_watched(settings, lanes, client, observers))

@@ -30,7 +30,7 @@ from gateway.errors import (
     Refused,
     RequestError,
 )
-from gateway.relay import Deadlines, Relay
+from gateway.relay import Deadlines, Relay, Write
 from gateway.routing.breaker import outcome_of
 from gateway.routing.pool import Engine, EnginePool, Lease
 from gateway.stored import RETRY_AFTER, StoredResponses, serving
@@ -44,6 +44,7 @@ from gateway.telemetry import (
     StreamStats,
     TelemetryEvent,
 )
+from gateway.ticker import Ticker
 from gateway.upstream.client import EngineClient, EngineResponse
 from gateway.upstream.engines import KINDS
 from gateway.wire import render
@@ -97,6 +98,7 @@ class Gateway:
 
     lanes: Mapping[str, Lane]
     client: EngineClient
+    ticker: Ticker
     observer: Observer
     deadlines: Deadlines = field(default_factory=Deadlines)
     limits: Limits = field(default_factory=Limits)
@@ -188,7 +190,7 @@ class Passage:
         return self._loop.time() - self._arrived
 
     async def open(self) -> None:
-        """Returns when the engine's first event is there; then `next_flush` gives the stream.
+        """Returns when the engine's first event is there; then `pump` writes the stream.
 
         Raises what prevents it: Refused, an EngineError (with the status of an error event that comes first).
         """
@@ -199,7 +201,14 @@ class Passage:
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             raise EngineBroke("The engine answered a stream request with something else.")
         buffer = self._buffer = self._new_buffer(window)
-        self._relay = Relay(buffer, response, deadlines=self._gateway.deadlines, asked_at=asked_at, cut=self._cut)
+        self._relay = Relay(
+            buffer,
+            response,
+            ticker=self._gateway.ticker,
+            deadlines=self._gateway.deadlines,
+            asked_at=asked_at,
+            cut=self._cut,
+        )
         await self._relay.opened()
         self.engine_wait = self._loop.time() - asked_at
         if buffer.opening_error is not None:
@@ -208,10 +217,10 @@ class Passage:
             raise buffer.failure
         self._remember(buffer.answer_id)
 
-    async def next_flush(self) -> bytes:
-        """What is to be written next, as soon as it is due; empty at the end of the stream."""
+    async def pump(self, write: Write) -> None:
+        """Writes the stream to its end, each flush as soon as it is due."""
         assert self._relay is not None, "open() comes first"  # noqa: S101 - a programming error
-        return await self._relay.next_flush()
+        await self._relay.pump(write)
 
     async def fetch(self) -> WholeAnswer:
         """The whole answer of a request that is not streamed. Raises Refused or an EngineError."""

@@ -1,19 +1,28 @@
-"""The token buffer's shell: the engine's connection pushes bytes in, the client's side takes flushes out.
+"""The token buffer's shell: the engine's connection pushes bytes in, flushes are pushed out to the client.
 
-The buffer says what leaves and when; the relay owns the clock, the one wake-up and the deadlines. Nothing here runs per
-token but `received`: a feed, a question, and a wake-up only when something is due.
+The buffer says what leaves and when; the relay owns the clock and the deadlines. One wake-up a flush, none a token:
+
+- What the engine sends is fed, and what is due is written, inside the call that brought it: no task is switched.
+- While one more token would only be held, the bytes of it are left in the kernel: nobody is woken for them. The alarm of
+  the window reads them, in time for the oldest that can be among them.
+- The task of the request sleeps until the end. It wakes in between only if the client's socket is full: then it waits,
+  runs grow by merging, and above the high-water mark the engine is no longer read.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gateway.buffer import TokenBuffer
 from gateway.errors import ClientTooSlow, EngineSilent, EngineStalled, GatewayError
+from gateway.ticker import Alarm, Ticker
 from gateway.upstream.client import EngineResponse
 
-AFTER_ERROR = 1.0
-"""Seconds that an engine has for its `[DONE]` after an error event; then the stream is ended for it."""
+AFTER_END = 1.0
+"""Seconds that an engine has to end its answer after its last event (`[DONE]`, or an error that needs one)."""
+
+Write = Callable[[bytes], Awaitable[None] | None]
+"""Writes whole events. None: they are written; else something to await until the client's socket takes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,7 @@ class Deadlines:
 
     Attributes:
         first_token: from the request's leaving to the engine's first event.
-        gap: between two events of a stream. Comments count for neither: an engine that hangs may well send them.
+        gap: between two events of a stream.
         write: for as long as the client does not read.
         whole: for an answer that is not streamed.
     """
@@ -39,6 +48,7 @@ class Relay:
     Args:
         buffer: what decides.
         response: the engine's answer, its head read; the relay pauses and resumes it.
+        ticker: keeps the alarms of all windows.
         deadlines: see `Deadlines`.
         asked_at: when the engine was asked, on the loop's clock.
         cut: called with ClientTooSlow when the client has not read for too long; it must end the writer.
@@ -49,24 +59,29 @@ class Relay:
         buffer: TokenBuffer,
         response: EngineResponse,
         *,
+        ticker: Ticker,
         deadlines: Deadlines,
         asked_at: float,
         cut: Callable[[GatewayError], None],
     ) -> None:
         self._buffer = buffer
         self._response = response
+        self._ticker = ticker
         self._deadlines = deadlines
         self._cut = cut
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
-        self._opening = True
         self._waiter: asyncio.Future[None] | None = None
+        self._write: Write | None = None  # until then the stream is being opened
+        self._blocked: Awaitable[None] | None = None
         self._writing_since: float | None = None
         self._paused = False
+        self._unread = 0  # bytes that may be left in the kernel
+        self._read_at = asked_at
         self._asked_at = asked_at
         self._last_event = asked_at
         self._fault: Exception | None = None
-        self._flush_timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._ring)
         self._watch_timer = self._loop.call_at(asked_at + deadlines.first_token, self._watch)
         response.attach(self)
 
@@ -76,18 +91,19 @@ class Relay:
         """Takes what the engine sent."""
         now = self._now()
         buffer = self._buffer
-        buffer.reader_busy = self._writing_since is not None
         events = buffer.stats.events_in
         try:
-            buffer.feed(data, now)
+            buffer.feed(data, now, self._read_at if self._unread else None)
+            self._read_at = now
             if buffer.stats.events_in != events:
                 self._last_event = now
-            if self._opening or buffer.error_seen:
+            if self._write is None or buffer.complete or buffer.error_seen:
                 self._set_watch_timer(now)
-            if buffer.full:
+                self._wake()
+            if buffer.full and not self._paused:
                 self._paused = True
                 self._response.pause()
-            self._changed(now)
+            self._flush(now)
         except Exception as fault:  # noqa: BLE001 - see `_fail`
             self._fail(fault)
 
@@ -96,43 +112,91 @@ class Relay:
         now = self._now()
         try:
             self._buffer.finish(now, error)
-            self._changed(now)
+            self._wake()
+            self._flush(now)
         except Exception as fault:  # noqa: BLE001 - see `_fail`
             self._fail(fault)
 
-    # The client's side: one writer.
+    # The client's side: the task of the request.
 
     async def opened(self) -> None:
         """Returns when the first event, or the end, is there."""
-        while not (self._buffer.has_event or self._buffer.ended or self._buffer.failure):
-            await self._wait()
-        self._opening = False
-
-    async def next_flush(self) -> bytes:
-        """What is to be written next, as soon as it is due; empty at the end of the stream."""
         buffer = self._buffer
-        self._writing_since = None
-        buffer.reader_busy = False
-        while True:
-            now = self._now()
-            if flush := buffer.take(now):
-                self._writing_since = now
-                self._read_on(now)
-                return flush
-            if buffer.ended:
-                self._writing_since = now  # the end of the answer has to be read too
-                return b""
-            self._set_flush_timer()
+        while not (buffer.has_event or buffer.ended or buffer.failure):
             await self._wait()
+
+    async def pump(self, write: Write) -> None:
+        """Writes the stream to its end."""
+        self._write = write
+        self._flush(self._now())
+        while not self._buffer.ended or self._blocked is not None:
+            if self._blocked is not None:
+                await self._blocked
+                self._unblock()
+            else:
+                await self._wait()
+        self._writing_since = self._now()  # the end of the answer has to be read too
 
     def close(self) -> None:
         """Gives back the timers. The engine's answer is closed by whoever opened it."""
         self._watch_timer.cancel()
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
+        self._ticker.cancel(self._alarm)
+        self._write = None
 
     # Where both sides meet.
+
+    def _flush(self, now: float) -> None:
+        """Writes what is due, unless the client's socket is full."""
+        if self._write is None or self._blocked is not None:
+            return
+        flush = self._buffer.take(now)
+        if flush:
+            self._blocked = self._write(flush)
+            if self._blocked is not None:
+                self._writing_since = now
+                self._buffer.reader_busy = True
+                self._wake()
+                return
+        if self._buffer.ended:
+            self._wake()
+        else:
+            self._await_more()
+
+    def _unblock(self) -> None:
+        now = self._now()
+        self._blocked = self._writing_since = None
+        self._buffer.reader_busy = False
+        self._flush(now)
+        if self._paused and not self._buffer.full:
+            self._paused = False
+            self._last_event = now  # the silence was ours
+            self._response.resume()
+
+    def _await_more(self) -> None:
+        """Sets the alarm, and says which bytes are worth a wake-up before it rings."""
+        buffer = self._buffer
+        unread = buffer.worth_reading
+        if unread != self._unread:
+            self._unread = unread
+            self._response.leave(unread)
+        due = buffer.wake_at()
+        if unread:
+            look = self._read_at + buffer.delay
+            due = look if due is None or look < due else due
+        if due is None:
+            self._ticker.cancel(self._alarm)
+        else:
+            self._ticker.set(self._alarm, due)
+
+    def _ring(self) -> None:
+        now = self._now()
+        try:
+            if self._unread:
+                self._response.look()  # comes in by `received`
+                self._read_at = now
+            self._flush(now)
+        except Exception as fault:  # noqa: BLE001 - see `_fail`
+            self._fail(fault)
 
     async def _wait(self) -> None:
         if self._fault is None:
@@ -157,44 +221,17 @@ class Relay:
         self._response.close()
         self._wake()
 
-    def _changed(self, now: float) -> None:
-        if self._opening or self._buffer.ready(now) or self._buffer.ended:
-            self._wake()
-        elif self._writing_since is None:
-            self._set_flush_timer()
-
-    def _set_flush_timer(self) -> None:
-        due, timer = self._buffer.wake_at(), self._flush_timer
-        if timer is not None:
-            if due is not None and timer.when() <= due:
-                return  # it looks again when it rings
-            timer.cancel()
-        self._flush_timer = None if due is None else self._loop.call_at(due, self._flush_due)
-
-    def _flush_due(self) -> None:
-        self._flush_timer = None
-        try:
-            self._changed(self._now())
-        except Exception as fault:  # noqa: BLE001 - see `_fail`
-            self._fail(fault)
-
-    def _read_on(self, now: float) -> None:
-        if self._paused and not self._buffer.full:
-            self._paused = False
-            self._last_event = now  # the silence was ours
-            self._response.resume()
-
     # Deadlines: one timer, which is set again only when it rings early.
 
     def _limit(self) -> tuple[float, Callable[[GatewayError | None], None], GatewayError | None]:
         """As things are: when patience ends, and what is done then."""
-        limits = self._deadlines
+        limits, buffer = self._deadlines, self._buffer
         if self._writing_since is not None:
             error: GatewayError = ClientTooSlow("The client did not read for too long.")
             return self._writing_since + limits.write, self._cut_off, error
-        if self._buffer.error_seen:
-            return self._last_event + AFTER_ERROR, self._give_up, None
-        if self._buffer.has_event:
+        if buffer.error_seen or buffer.complete:
+            return self._last_event + AFTER_END, self._give_up, None
+        if buffer.has_event:
             return self._last_event + limits.gap, self._give_up, EngineStalled("The engine fell silent in mid-stream.")
         error = EngineSilent("The engine gave no first token in time.")
         return self._asked_at + limits.first_token, self._give_up, error

@@ -9,22 +9,28 @@ from app.answers import WholeResponse
 from app.api.document import documented
 from app.deps import ServiceDep
 from app.sse import TokenStream
+from app.wiring import Service
 from gateway.endpoints import ENDPOINTS, Endpoint
 from gateway.errors import InvalidRequest
 
 router = APIRouter(tags=["inference"])
 
 
+async def respond(endpoint: Endpoint, request: Request, service: Service) -> Response:
+    """The response to one request: it has read the request, and will run it when it is sent. Raises a GatewayError."""
+    headers = dict(request.headers)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise InvalidRequest("The body must be sent with Content-Type: application/json.")
+    body = await request.body()
+    call = service.read(endpoint.path, body, headers, request.scope["state"]["request_id"])
+    if call.stream:
+        return TokenStream(service.gateway, call, service.pace)
+    return WholeResponse(service.gateway, call)
+
+
 def _handler(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:
     async def answer(request: Request, service: ServiceDep) -> Response:
-        headers = dict(request.headers)
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise InvalidRequest("The body must be sent with Content-Type: application/json.")
-        body = await request.body()
-        call = service.read(endpoint.path, body, headers, request.state.request_id)
-        if call.stream:
-            return TokenStream(service.gateway, call, service.pace)
-        return WholeResponse(service.gateway, call)
+        return await respond(endpoint, request, service)
 
     return answer
 

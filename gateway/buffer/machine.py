@@ -40,6 +40,7 @@ class TokenBuffer:
         has_event: an event came; a comment is none, nor is a `[DONE]` before anything else.
         opening_error: the data of an error event that came before any other event.
         error_seen: an error event of the engine passed.
+        delay: seconds that text may wait.
         complete: nothing more is expected: the last event was seen, or garbage. `finish` is what remains to be called.
         failure: once the stream is finished: None if the answer is whole, else why it is not.
         stats: what was counted.
@@ -64,6 +65,7 @@ class TokenBuffer:
         self._outbox = Outbox(self.stats)
         self._strategy = STRATEGIES[strategy](window, self._outbox)
         self._high_water = high_water
+        self.delay = window.delay
         self._engine_error: EngineAnswered | None = None
         self._broken: EngineBroke | None = None
         self._finished = False
@@ -101,10 +103,19 @@ class TokenBuffer:
         """Whether the stream is finished and everything was taken."""
         return self._finished and not self._outbox.size
 
-    def feed(self, data: bytes, now: float) -> None:
-        """Takes bytes of the engine's body, cut anywhere."""
+    @property
+    def worth_reading(self) -> int:
+        """Bytes of the body from which on they should be fed at once; fewer may wait until the next `wake_at`. 0: any."""
+        return 0 if self.complete else self._strategy.worth_reading()
+
+    def feed(self, data: bytes, now: float, since: float | None = None) -> None:
+        """Takes bytes of the engine's body, cut anywhere.
+
+        `since`: they were left to wait and can have come at any time from then on; None: they came `now`.
+        """
         if self.complete or self._finished or not data:
             return
+        self._strategy.since = since
         tokens = self.stats.tokens
         plain = self._decoder.plain(data)
         if plain is None:

@@ -27,5 +27,11 @@ class Body(Protocol):
     def resume(self) -> None:
         """Read the engine again. Idempotent."""
 
+    def leave(self, size: int) -> None:
+        """Fewer than `size` bytes may wait unread, until more come or `look` is called; 0: none. A hint."""
+
+    def look(self) -> None:
+        """Push what waits unread, inside this call."""
+
     def close(self) -> None:
         """Give the connection back if the answer is complete, else abort it at once. Idempotent; no `ended` follows."""

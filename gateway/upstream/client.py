@@ -49,6 +49,14 @@ class EngineResponse:
         """Read the engine again. Idempotent."""
         self._body.resume()
 
+    def leave(self, size: int) -> None:
+        """Fewer than `size` bytes may wait in the kernel, until more come or `look` is called; 0: none."""
+        self._body.leave(size)
+
+    def look(self) -> None:
+        """Push what waits in the kernel, inside this call."""
+        self._body.look()
+
     def close(self) -> None:
         """Give a complete answer's connection back; abort any other at once. Idempotent, no `ended` follows."""
         self._body.close()

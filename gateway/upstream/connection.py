@@ -5,7 +5,9 @@ since the event loop may not have come round yet to tell of a close.
 """
 
 import asyncio
+import os
 import select
+import socket
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -26,7 +28,11 @@ class Owner(Protocol):
         """The socket is closed."""
 
 
-class Connection(asyncio.Protocol):
+READ = 16 * 1024
+"""Bytes of one read: so much of one stream is worked on before it is the others' turn."""
+
+
+class Connection(asyncio.BufferedProtocol):
     """A socket and the exchange on it. Implements `Carrier`."""
 
     def __init__(self, owner: Owner) -> None:
@@ -34,9 +40,12 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._readable = select.poll()
         self._exchange: Exchange | None = None
+        self._fd = -1
         self._open = True
         self._paused = False
         self._asked = False
+        self._unread = 0
+        self._buffer = memoryview(bytearray(READ))
 
     def ask(self, request: Sequence[bytes], answer: Answer) -> Exchange:
         """Write a request; its answer will be read into the exchange. The connection must be idle."""
@@ -71,10 +80,27 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
+    def leave_unread(self, size: int) -> None:
+        """See `Carrier.leave_unread`. The loop is told of the socket when so much is there, or the end (SO_RCVLOWAT)."""
+        if size != self._unread and self._open and self._transport is not None:
+            self._unread = size
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(size, 1))
+
+    def read_now(self) -> None:
+        """See `Carrier.read_now`. The end of the stream is left to the loop, which is told of it at once."""
+        if self._open and not self._paused and self._exchange is not None:
+            try:
+                size = os.readv(self._fd, (self._buffer,))
+            except OSError:  # nothing is there, or the loop will say what is wrong
+                return
+            if size:
+                self.buffer_updated(size)
+
     def release(self, *, reusable: bool) -> None:
         """See `Carrier.release`. An answer to a request that was not written to its end spoils the connection."""
         self._exchange = None
         if reusable and self._open and self._transport is not None and not self._transport.get_write_buffer_size():
+            self.leave_unread(0)
             self.resume_reading()
             self._owner.shelve(self)
         else:
@@ -85,14 +111,19 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A connection that was given up while it was made is closed at once."""
         self._transport = cast("asyncio.Transport", transport)
-        self._readable.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        self._fd = transport.get_extra_info("socket").fileno()
+        self._readable.register(self._fd, select.POLLIN)
         if not self._open:
             self._transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes are read to."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes of the answer, or bytes that nobody asked for."""
         if self._exchange is not None:
-            self._exchange.received(data)
+            self._exchange.received(bytes(self._buffer[:nbytes]))
         else:
             self._owner.discard(self)
 

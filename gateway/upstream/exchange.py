@@ -29,6 +29,12 @@ class Carrier(Protocol):
     def resume_reading(self) -> None:
         """Read the socket again. Idempotent."""
 
+    def leave_unread(self, size: int) -> None:
+        """Let the kernel keep fewer than `size` bytes to itself; 0: none."""
+
+    def read_now(self) -> None:
+        """Read what the kernel keeps."""
+
     def release(self, *, reusable: bool) -> None:
         """The exchange is over: back to the pool, or aborted."""
 
@@ -121,6 +127,16 @@ class Exchange(httpx.AsyncByteStream):
         """See `Body.resume`."""
         if self._carrier is not None:
             self._carrier.resume_reading()
+
+    def leave(self, size: int) -> None:
+        """See `Body.leave`."""
+        if self._carrier is not None:
+            self._carrier.leave_unread(size)
+
+    def look(self) -> None:
+        """See `Body.look`."""
+        if self._carrier is not None:
+            self._carrier.read_now()
 
     def close(self) -> None:
         """See `Body.close`."""

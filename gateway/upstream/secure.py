@@ -109,6 +109,12 @@ class PulledBody:
         """See `Body.resume`."""
         self._running.set()
 
+    def leave(self, size: int) -> None:
+        """See `Body.leave`. httpx reads at once."""
+
+    def look(self) -> None:
+        """See `Body.look`. Nothing waits."""
+
     def close(self) -> None:
         """See `Body.close`. The engine sees it a turn of the event loop later."""
         closed, self._closed, self._sink = self._closed, None, None

@@ -48,14 +48,19 @@ def start() -> dict[str, object]:
 
 
 def writer_to(client: PlayedClient, pace: Pace) -> EventWriter:
-    return EventWriter(client, pace, start)
+    return EventWriter(client, client, pace, start)
+
+
+async def written(writer: EventWriter, data: bytes) -> None:
+    if (rest := writer.write(data)) is not None:
+        await rest
 
 
 async def test_nothing_is_written_before_the_first_event() -> None:
     client = PlayedClient()
     async with writer_to(client, Pace(LONG, LONG)) as writer:
         assert not client.messages
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         assert client.kinds == ["start", "body"]
 
 
@@ -72,7 +77,7 @@ async def test_a_stream_is_pinged_between_two_events() -> None:
     """Case H37: in a gap."""
     client = PlayedClient()
     async with writer_to(client, Pace(0.02, 0.02)) as writer:
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         await client.has(4)
     assert client.body == b"data: a\n\n" + PING * 2
 
@@ -81,7 +86,7 @@ async def test_the_gap_after_an_event_is_pinged_also_where_the_stream_was_opened
     client = PlayedClient()
     async with writer_to(client, Pace(0.01, 0.02)) as writer:
         await client.has(2)
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         count = len(client.messages)
         await client.has(count + 2)
     assert client.body.rpartition(b"data: a\n\n")[2].startswith(PING)
@@ -93,7 +98,7 @@ async def test_without_pings_a_stream_is_opened_all_the_same_and_nothing_but_eve
     async with writer_to(client, Pace(0.01, 0)) as writer:
         await client.has(1)
         await asyncio.sleep(0.05)
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         await writer.end()
     assert client.kinds[0] == "start"
     assert client.body == b"data: a\n\n"
@@ -102,9 +107,9 @@ async def test_without_pings_a_stream_is_opened_all_the_same_and_nothing_but_eve
 async def test_no_ping_is_written_while_the_client_does_not_read() -> None:
     client = PlayedClient()
     async with writer_to(client, Pace(0.01, 0.01)) as writer:
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         client.reads.clear()
-        writing = asyncio.create_task(writer.write(b"data: b\n\n"))
+        writing = asyncio.create_task(written(writer, b"data: b\n\n"))
         await asyncio.sleep(0.1)
         client.reads.set()
         await writing
@@ -116,14 +121,27 @@ async def test_waiting_for_a_client_that_does_not_read_costs_no_time_of_the_proc
     """Case H50: a timer that rings again at once would keep a core busy for as long as the client pleases."""
     client = PlayedClient()
     async with writer_to(client, Pace(0.01, 0.01)) as writer:
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         client.reads.clear()
-        writing = asyncio.create_task(writer.write(b"data: b\n\n"))
+        writing = asyncio.create_task(written(writer, b"data: b\n\n"))
         before = time.process_time()
         await asyncio.sleep(0.3)
         assert time.process_time() - before < 0.15
         client.reads.set()
         await writing
+
+
+async def test_what_is_written_behind_a_ping_that_was_not_taken_comes_after_it() -> None:
+    client = PlayedClient()
+    client.reads.clear()
+    async with writer_to(client, Pace(0.01, 0.01)) as writer:
+        await asyncio.sleep(0.05)
+        writing = asyncio.create_task(written(writer, b"data: a\n\n"))
+        await asyncio.sleep(0.02)
+        client.reads.set()
+        await writing
+        assert client.kinds[0] == "start"
+        assert client.body.startswith(PING + b"data: a\n\n")
 
 
 async def test_a_client_that_takes_no_ping_is_not_pinged_again() -> None:
@@ -139,7 +157,7 @@ async def test_a_client_that_takes_no_ping_is_not_pinged_again() -> None:
 async def test_the_end_comes_once_whoever_calls_for_it() -> None:
     client = PlayedClient()
     async with writer_to(client, Pace(LONG, LONG)) as writer:
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         await writer.end()
         await writer.end(b"data: late\n\n")
     assert client.kinds == ["start", "body", "body"]
@@ -149,7 +167,7 @@ async def test_the_end_comes_once_whoever_calls_for_it() -> None:
 async def test_the_last_event_ends_the_response() -> None:
     client = PlayedClient()
     async with writer_to(client, Pace(LONG, LONG)) as writer:
-        await writer.write(b"data: a\n\n")
+        await written(writer, b"data: a\n\n")
         await writer.end(b"data: error\n\n")
     assert client.messages[-1] == {"type": "http.response.body", "body": b"data: error\n\n", "more_body": False}
 

@@ -10,6 +10,7 @@ class Passthrough:
     """The strategy for streams whose events are numbered, and for whoever wants the engine's own."""
 
     pending = 0
+    since: float | None = None
 
     def __init__(self, window: Window, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -34,6 +35,9 @@ class Passthrough:
 
     def wake_at(self) -> float | None:  # noqa: D102
         return None
+
+    def worth_reading(self) -> int:  # noqa: D102
+        return 0
 
     def flush(self, reason: FlushReason) -> None:
         """Nothing waits."""

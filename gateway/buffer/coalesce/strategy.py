@@ -20,10 +20,12 @@ class Strategy(Protocol):
 
     `reader_busy`: the client does not read: nothing is due but what cannot be held.
     `pending`: bytes held, as they came.
+    `since`: what is given next came at this time at the earliest; None: at the time that is given with it.
     """
 
     reader_busy: bool
     pending: int
+    since: float | None
 
     def match(self, data: bytes, now: float) -> int:
         """Takes an unnamed event if it is known without reading its JSON. The tokens in it; 0: it was not taken."""
@@ -42,6 +44,12 @@ class Strategy(Protocol):
 
     def wake_at(self) -> float | None:
         """When something becomes due by itself."""
+
+    def worth_reading(self) -> int:
+        """Bytes from which on what comes should be given at once. 0: any.
+
+        Fewer are one token that would be held anyway: it may as well wait where it is, until something is due.
+        """
 
     def flush(self, reason: FlushReason) -> None:
         """Lets go everything."""

@@ -23,6 +23,11 @@ from gateway.telemetry import FlushReason
 from gateway.wire import chunks
 from gateway.wire.chunks import Reading
 
+AROUND = 34
+"""Bytes around the head and tail of a chunk with one short token: 14 for `data: `, the blank line and the framing of an
+HTTP chunk, 20 for the text. The end of a stream is longer: a chunk with a finish_reason is no shorter than one with a
+token, and 24 bytes of `[DONE]` and the last HTTP chunk follow it."""
+
 _TEMPLATES = 16
 """Templates that are kept for a stream: choices times kinds, usually one or two."""
 
@@ -40,6 +45,7 @@ class WindowStrategy:
         self._templates: list[Template] = []  # the one that matched last is the first
         self.reader_busy = False
         self.pending = 0
+        self.since: float | None = None
 
     def match(self, data: bytes, now: float) -> int:  # noqa: D102 - the protocol says it
         for template in self._templates:
@@ -92,6 +98,13 @@ class WindowStrategy:
 
     def wake_at(self) -> float | None:  # noqa: D102
         return self._open[0].deadline if self._open and not self.reader_busy else None
+
+    def worth_reading(self) -> int:  # noqa: D102
+        if self.reader_busy or not self._templates or len(self._choices) != 1:
+            return 0
+        template = self._templates[0]
+        usual = self._choices[template.choice].gap.usual
+        return template.least + AROUND if usual is not None and usual < self._delay else 0
 
     def flush(self, reason: FlushReason) -> None:  # noqa: D102
         for run in self._open[:]:
@@ -154,13 +167,14 @@ class WindowStrategy:
             if run.key == key:
                 return run
             self._leave(run, FlushReason.BOUNDARY)
-        run = choice.run = Run(choice, key, data, now + self._delay)
+        came = now if self.since is None else self.since
+        run = choice.run = Run(choice, key, data, came + self._delay)
         self._open.append(run)
         return run
 
     def _grew(self, run: Run, tokens: int, size: int, now: float, reason: FlushReason | None = None) -> None:
         """Counts what was added to a run. It leaves if there is a `reason`, or if it has filled the window."""
-        run.choice.gap.came(now)
+        run.choice.gap.came(now, apart=self.since is not None)
         run.tokens += tokens
         run.size += size
         self.pending += size

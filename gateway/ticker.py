@@ -1,0 +1,83 @@
+"""One timer for the windows of all streams.
+
+A timer of the event loop costs microseconds to set and to cancel, and a stream wants one for nearly every flush. Here an
+alarm is an entry in a list: of the tick in which it rings. The loop has one timer, for the next tick that has entries,
+and none while no stream waits. An alarm rings up to one tick late, never early.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+TICK = 0.002
+"""Seconds a tick: how late an alarm may ring, against how many streams share a wake-up."""
+
+
+class Alarm:
+    """Calls a function at about a time. It can be set again and again; the last time counts.
+
+    Args:
+        ring: a plain call, which does not raise.
+    """
+
+    __slots__ = ("ring", "tick")
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self.ring = ring
+        self.tick = -1
+
+
+class Ticker:
+    """The alarms of one event loop.
+
+    Args:
+        loop: the loop; its clock is the one that alarms are set by.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ticks: dict[int, list[Alarm]] = {}
+        self._order: list[int] = []  # a heap of the keys
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, alarm: Alarm, when: float) -> None:
+        """Lets the alarm ring at `when`, seconds of the loop's clock, instead of whatever it was set to."""
+        tick = int(when / TICK) + 1
+        if alarm.tick == tick:
+            return
+        alarm.tick = tick
+        alarms = self._ticks.get(tick)
+        if alarms is None:
+            self._ticks[tick] = [alarm]
+            heapq.heappush(self._order, tick)
+            if self._order[0] == tick:
+                self._rearm()
+        else:
+            alarms.append(alarm)
+
+    def cancel(self, alarm: Alarm) -> None:
+        """Lets the alarm not ring. What is left of it here goes when its tick does."""
+        alarm.tick = -1
+
+    def close(self) -> None:
+        """Gives back the timer; no alarm rings any more."""
+        self._ticks.clear()
+        self._order.clear()
+        self._rearm()
+
+    def _rearm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._order[0] * TICK, self._ring) if self._order else None
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = int(self._loop.time() / TICK)
+        while self._order and self._order[0] <= now:
+            tick = heapq.heappop(self._order)
+            for alarm in self._ticks.pop(tick):
+                if alarm.tick == tick:
+                    alarm.tick = -1
+                    alarm.ring()
+        if self._timer is None:
+            self._rearm()
