@@ -3,8 +3,11 @@
     GatewayError
     ├── RequestError             the client's mistake; no engine was asked
     │   ├── InvalidRequest       400  not JSON, wrong types, an unusable header
+    │   ├── KeyMissing           401  a key is needed and none came
+    │   ├── KeyRejected          401  no such key, revoked, or expired
+    │   ├── LaneForbidden        403  the key may not use the lane that was named
     │   ├── RouteNotFound        404  a path that is not on the allow-list
-    │   ├── ModelNotFound        404  no engine serves it
+    │   ├── ModelNotFound        404  no engine serves it, or not to this key
     │   ├── ResponseNotFound     404  no engine keeps it
     │   ├── MethodNotAllowed     405
     │   ├── BodyTooLarge         413
@@ -13,6 +16,8 @@
     ├── Refused                  no engine was asked; try later
     │   ├── LaneFull             429  slots and queue are taken
     │   ├── PatienceExhausted    429  waited in the queue as long as the lane allows
+    │   ├── QuotaExceeded        429  the key has used up its requests, its tokens or its parallel requests
+    │   ├── KeysUnavailable      503  the keys cannot be read, so that nobody can be let in
     │   ├── NoEngine             503  every engine of the lane is down
     │   └── Draining             503  the gateway shuts down
     ├── EngineError              an engine was asked
@@ -53,12 +58,24 @@ class InvalidRequest(RequestError):
         self.param = param
 
 
+class KeyMissing(RequestError):
+    """A key is needed and none came."""
+
+
+class KeyRejected(RequestError):
+    """The key is none of ours, revoked, or expired. The message never repeats it."""
+
+
+class LaneForbidden(RequestError):
+    """The key may not use the lane that the request names."""
+
+
 class RouteNotFound(RequestError):
     """The path is not on the allow-list."""
 
 
 class ModelNotFound(RequestError):
-    """No engine serves a model of that name."""
+    """No engine serves a model of that name, or the key may not ask for it."""
 
 
 class ResponseNotFound(RequestError):
@@ -100,6 +117,24 @@ class LaneFull(Refused):
 
 class PatienceExhausted(Refused):
     """The request waited in the queue for as long as the lane allows."""
+
+
+class QuotaExceeded(Refused):
+    """The key has used up what it may: requests or tokens a minute, or parallel requests.
+
+    Args:
+        message: why, for the client.
+        retry_after: seconds after which another try makes sense.
+        kind: `requests`, `tokens` or `parallel`.
+    """
+
+    def __init__(self, message: str, *, retry_after: float, kind: str) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.kind = kind
+
+
+class KeysUnavailable(Refused):
+    """The database of keys cannot be read, and has not been since the start: nobody can be let in."""
 
 
 class NoEngine(Refused):

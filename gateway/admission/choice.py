@@ -7,9 +7,9 @@ The first of these that says something decides, and the lanes that the key may u
     model suffix `name:lane`      only where the suffix is the name of a lane; else the colon is part of the name
     the default                   of the endpoint
 
-A key that may not use the lane that was asked for is served in one that it may use: the default if it may, else the
-first that is configured. The answer's headers say which it was. Nonsense is refused even where something stronger
-decides.
+A lane that is named, by the header or the suffix, is served or refused. A tier is a wish, and so is the default: a key
+that may not use that lane is served in one that it may use, the default if it may, else the first that is configured.
+The answer's headers say which it was. Nonsense is refused even where something stronger decides.
 
 The tiers are those of OpenAI's `service_tier`: https://platform.openai.com/docs/api-reference/chat/create
 """
@@ -17,7 +17,7 @@ The tiers are those of OpenAI's `service_tier`: https://platform.openai.com/docs
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, LaneForbidden
 
 HEADER = "X-Tokenlane-Lane"
 """The request header that names a lane."""
@@ -70,12 +70,16 @@ def choose_lane(
         ceiling: the lanes that the key may use; None: all.
 
     Raises:
-        InvalidRequest: the header names no lane, the tier is none of OpenAI's, or the key may use no lane at all.
+        InvalidRequest: the header names no lane, or the tier is none of OpenAI's.
+        LaneForbidden: the key may not use the lane that is named, or none at all.
     """
     by_header = _by_header(lanes, header)
     by_tier = _by_tier(lanes, service_tier)
     bare, by_suffix = _split(lanes, model)
-    lane = _within(lanes, ceiling, by_header or by_tier or by_suffix or default, default)
+    named = by_header or (None if by_tier else by_suffix)
+    if named and ceiling is not None and named not in ceiling:
+        raise LaneForbidden(f"This key may not use the lane {named!r}.")
+    lane = _within(lanes, ceiling, named or by_tier or default, default)
     return LaneChoice(lane, bare, _stated(lanes, lane, service_tier), strip_tier=service_tier is not None)
 
 
@@ -108,7 +112,7 @@ def _within(lanes: LaneNames, ceiling: Collection[str] | None, asked: str, defau
     for lane in (asked, default, *lanes.names):
         if lane in ceiling and lane in lanes.names:
             return lane
-    raise InvalidRequest("This key may use none of the lanes that there are.")
+    raise LaneForbidden("This key may use none of the lanes that there are.")
 
 
 def _stated(lanes: LaneNames, lane: str, tier: object) -> str | None:

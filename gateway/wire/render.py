@@ -25,6 +25,9 @@ class Row:
 
 ROWS: Mapping[type[e.GatewayError], Row] = {
     e.InvalidRequest: Row(400, "invalid_request_error", None),
+    e.KeyMissing: Row(401, "invalid_request_error", "missing_api_key"),
+    e.KeyRejected: Row(401, "invalid_request_error", "invalid_api_key"),
+    e.LaneForbidden: Row(403, "invalid_request_error", "lane_forbidden"),
     e.RouteNotFound: Row(404, "invalid_request_error", "not_found"),
     e.ModelNotFound: Row(404, "invalid_request_error", "model_not_found"),
     e.ResponseNotFound: Row(404, "invalid_request_error", "response_not_found"),
@@ -34,6 +37,8 @@ ROWS: Mapping[type[e.GatewayError], Row] = {
     e.UnsupportedEncoding: Row(415, "invalid_request_error", "unsupported_encoding"),
     e.LaneFull: Row(429, "rate_limit_error", "lane_full"),
     e.PatienceExhausted: Row(429, "rate_limit_error", "queue_timeout"),
+    e.QuotaExceeded: Row(429, "rate_limit_error", "rate_limit_exceeded"),
+    e.KeysUnavailable: Row(503, "server_error", "keys_unavailable"),
     e.NoEngine: Row(503, "server_error", "no_engine"),
     e.Draining: Row(503, "server_error", "shutting_down"),
     e.EngineAnswered: Row(502, "server_error", "engine_error"),  # only where its own answer cannot be shown
@@ -46,6 +51,12 @@ ROWS: Mapping[type[e.GatewayError], Row] = {
     e.ClientGone: Row(499, "client_error", "client_gone"),
     e.ClientTooSlow: Row(499, "client_error", "client_too_slow"),
 }
+
+CHALLENGES: Mapping[type[e.GatewayError], str] = {
+    e.KeyMissing: 'Bearer realm="tokenlane"',
+    e.KeyRejected: 'Bearer realm="tokenlane", error="invalid_token"',
+}
+"""What WWW-Authenticate says (RFC 6750, 3)."""
 
 INTERNAL = Row(500, "server_error", "internal_error")
 """For an exception that is not ours: a fault of this program, said without details."""
@@ -76,6 +87,8 @@ def answer(error: BaseException, shape: Shape = OPENAI) -> ErrorAnswer:
     headers: tuple[tuple[str, str], ...] = ()
     if isinstance(error, e.Refused):
         headers = (("retry-after", str(max(1, math.ceil(error.retry_after)))),)
+    elif isinstance(error, e.GatewayError) and (challenge := CHALLENGES.get(type(error))):
+        headers = (("www-authenticate", challenge),)
     return ErrorAnswer(row.status, shape.body(said(error)), headers)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from gateway.admission.choice import LaneChoice, LaneNames, choose_lane
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, LaneForbidden
 
 LANES = LaneNames(names=("lowlatency", "batch", "night"), interactive="lowlatency", batch="batch")
 
@@ -87,15 +87,20 @@ def test_only_the_last_suffix_of_a_name_with_colons_is_the_lane() -> None:
     assert (choice.lane, choice.model) == ("batch", "llama:8b")
 
 
-def test_a_key_is_served_in_a_lane_that_it_may_use_whatever_was_asked() -> None:
-    assert choose(header="lowlatency", tier="priority", ceiling={"batch"}) == LaneChoice(
-        "batch", "gpt-oss-20b", "flex", strip_tier=True
-    )
+def test_a_key_gets_no_lane_that_it_names_and_may_not_use() -> None:
+    for ask in ({"header": "lowlatency"}, {"model": "gpt-oss-20b:lowlatency"}, {"header": "night", "tier": "flex"}):
+        with pytest.raises(LaneForbidden, match="may not use the lane"):
+            choose(**ask, ceiling={"batch"})
 
 
-def test_a_key_without_the_lane_asked_for_gets_the_default_before_the_others() -> None:
-    assert choose(header="lowlatency", default="night", ceiling=["batch", "night"]).lane == "night"
-    assert choose(header="lowlatency", default="lowlatency", ceiling=["night", "batch"]).lane == "batch"
+def test_a_tier_is_a_wish_that_a_key_gets_as_far_as_it_may() -> None:
+    assert choose(tier="priority", ceiling={"batch"}) == LaneChoice("batch", "gpt-oss-20b", "flex", strip_tier=True)
+    assert choose(tier="flex", model="gpt-oss-20b:batch", ceiling={"night"}).lane == "night"
+
+
+def test_a_key_without_the_lane_wished_for_gets_the_default_before_the_others() -> None:
+    assert choose(tier="priority", default="night", ceiling=["batch", "night"]).lane == "night"
+    assert choose(default="lowlatency", ceiling=["night", "batch"]).lane == "batch"
 
 
 def test_a_ceiling_does_not_move_a_request_that_is_below_it() -> None:
@@ -103,5 +108,5 @@ def test_a_ceiling_does_not_move_a_request_that_is_below_it() -> None:
 
 
 def test_a_key_that_may_use_no_lane_is_told_so() -> None:
-    with pytest.raises(InvalidRequest, match="none of the lanes"):
+    with pytest.raises(LaneForbidden, match="none of the lanes"):
         choose(ceiling=["retired"])

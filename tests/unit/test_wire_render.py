@@ -12,7 +12,11 @@ EXAMPLES: dict[type[e.GatewayError], e.GatewayError] = {
     e.EngineAnswered: e.EngineAnswered(
         400, b'{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}'
     ),
-    **{kind: kind("busy", retry_after=1.2) for kind in (e.LaneFull, e.PatienceExhausted, e.NoEngine, e.Draining)},
+    **{
+        kind: kind("busy", retry_after=1.2)
+        for kind in (e.LaneFull, e.PatienceExhausted, e.KeysUnavailable, e.NoEngine, e.Draining)
+    },
+    e.QuotaExceeded: e.QuotaExceeded("spent", retry_after=1.2, kind="tokens"),
 }
 
 
@@ -78,3 +82,17 @@ def test_a_fault_of_our_own_says_nothing_about_itself() -> None:
     answer = render.answer(KeyError("secret"))
     assert answer.status == 500
     assert b"secret" not in answer.body + render.event_data(KeyError("secret"))
+
+
+@pytest.mark.parametrize(
+    ("error", "challenge"),
+    [
+        (e.KeyMissing("no key"), 'Bearer realm="tokenlane"'),
+        (e.KeyRejected("no such key"), 'Bearer realm="tokenlane", error="invalid_token"'),
+    ],
+)
+def test_who_comes_without_a_good_key_is_told_what_is_expected(error: e.GatewayError, challenge: str) -> None:
+    """RFC 6750, 3."""
+    answer = render.answer(error)
+    assert answer.status == 401
+    assert dict(answer.headers) == {"www-authenticate": challenge}
