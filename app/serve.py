@@ -5,7 +5,6 @@ finished or the grace is over; then what is left ends with an error event. A sec
 """
 
 import asyncio
-import logging
 import signal
 import socket
 import sys
@@ -16,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from sse_starlette.sse import AppStatus
 
+from app import logs
 from app.main import create_app
 from app.protocol import bounded_protocol
 from app.wiring import Service
@@ -29,7 +29,7 @@ LOOK_AGAIN = 0.05
 
 def run(settings: Settings) -> int:
     """Serves until a signal; returns the exit status."""
-    configure_logging(settings)
+    logs.configure(settings.server)
     AppStatus.enable_automatic_graceful_drain = False  # it would end every stream half a second after SIGTERM
     app = create_app(settings)
     server = Server(uvicorn_config(app, settings), app, settings.server.shutdown_grace_s)
@@ -130,29 +130,3 @@ def listen(server: ServerSettings, *, unread: float = 30.0) -> socket.socket:
     listening.listen(server.backlog)
     listening.setblocking(False)
     return listening
-
-
-def configure_logging(settings: Settings) -> None:
-    """Sets up structlog on stderr: for people on a terminal, as JSON lines for machines."""
-    level = logging.getLevelNamesMapping()[settings.server.log_level.upper()]
-    renderer = (
-        structlog.processors.JSONRenderer()
-        if settings.server.log_format == "json"
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), sort_keys=False, exception_formatter=structlog.dev.plain_traceback
-        )
-    )
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    logging.basicConfig(
-        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
-    )
