@@ -1,13 +1,14 @@
 """How many lines run at once. Pure: signs of the interactive lane in, a number out.
 
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681): while the interactive lane is well one line more
-runs each `step` seconds; when it suffers the number is halved, at most once each `hold` seconds. It never falls below
-one: a trickle always goes on.
+runs each `step` seconds, each `quiet_step` seconds once nobody has been there for `QUIET_S`; when it suffers the number
+is halved, at most once each `hold` seconds. It never falls below one: a trickle always goes on.
 
 The interactive lane suffers when
 
 - a request waits in its queue,
-- the median TTFT of the requests that came since the last decrease is above `tolerance` times the baseline, or
+- the median TTFT of the last requests that came since the last decrease is above `tolerance` times the baseline, by
+  more than chance explains: two standard errors of such a median, from the spread of the idle requests, or
 - a stream waits for its first token for longer than `patience` times the baseline.
 
 The baseline is the median TTFT of requests that came while no more than a trickle ran, of the last `MEMORY_S` seconds.
@@ -15,6 +16,7 @@ While it is not known and interactive requests come, a trickle runs until it is,
 answers are not streamed there is no TTFT to learn, and the queue alone decides.
 """
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +28,11 @@ MEMORY_S = 1800.0
 BASELINE_SAMPLES = 8
 """Idle requests without which there is no baseline."""
 
-JUDGED_SAMPLES = 3
-"""Requests since the last decrease without which their median says nothing."""
+JUDGED_SAMPLES, LATEST_SAMPLES = 3, 5
+"""Requests since the last decrease without which their median says nothing, and how many of them count."""
+
+QUIET_S = 5.0
+"""Seconds without an interactive request after which the lane counts as empty; shorter gaps are in any traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,13 @@ class Sample:
 class Signs:
     """The interactive lane since the last look.
 
-    `running` and `waiting` count its requests. `ended` are the streams that ended. `longest_wait` is how long the
-    oldest stream without a first token has waited, in seconds. `crowded` says that the batch lane itself has a queue.
+    `running` and `waiting` count its requests. `started` are the streams that got their first token. `longest_wait` is
+    how long the oldest stream without one has waited, in seconds. `crowded` says that the batch lane has a queue.
     """
 
     running: int = 0
     waiting: int = 0
-    ended: Sequence[Sample] = ()
+    started: Sequence[Sample] = ()
     longest_wait: float = 0.0
     crowded: bool = False
 
@@ -59,6 +64,7 @@ class Pacing:
     Args:
         ceiling: it never is above.
         step: seconds from one line more to the next.
+        quiet_step: the same while the interactive lane is empty.
         hold: seconds from one decrease to the next, and to growth.
         tolerance: how many times the baseline the median TTFT may be.
         patience: how many times the baseline a single stream may wait.
@@ -69,25 +75,28 @@ class Pacing:
         self,
         ceiling: int,
         *,
-        step: float = 0.5,
-        hold: float = 2.0,
-        tolerance: float = 1.15,
+        step: float = 1.0,
+        quiet_step: float = 0.25,
+        hold: float = 3.0,
+        tolerance: float = 1.1,
         patience: float = 3.0,
         slack: float = 0.005,
     ) -> None:
         self.ceiling = max(TRICKLE, ceiling)
         self.limit = TRICKLE
         self._step = step
+        self._quiet_step = quiet_step
         self._hold = hold
         self._tolerance = tolerance
         self._patience = patience
         self._slack = slack
         self._idle: deque[Sample] = deque(maxlen=64)
-        self._judged: deque[Sample] = deque(maxlen=16)
+        self._judged: deque[Sample] = deque(maxlen=LATEST_SAMPLES)
         self._trickling_since: float | None = float("-inf")  # nothing ran before
         self._decreased_at = float("-inf")
         self._grown_at = float("-inf")
         self._learning_since: float | None = None
+        self._seen_at = float("-inf")
 
     @property
     def baseline(self) -> float | None:
@@ -113,7 +122,9 @@ class Pacing:
         return self.limit
 
     def _remember(self, now: float, signs: Signs) -> None:
-        for sample in signs.ended:
+        if signs.running or signs.waiting:
+            self._seen_at = now
+        for sample in signs.started:
             if self._trickling_since is not None and sample.came >= self._trickling_since:
                 self._idle.append(sample)
             if sample.came >= self._decreased_at:
@@ -132,7 +143,13 @@ class Pacing:
             return True
         if len(self._judged) < JUDGED_SAMPLES:
             return False
-        return median(s.ttft for s in self._judged) > baseline * self._tolerance + self._slack
+        allowed = baseline * self._tolerance + self._slack + 2 * self._standard_error(baseline)
+        return median(s.ttft for s in self._judged) > allowed
+
+    def _standard_error(self, baseline: float) -> float:
+        """Of the judged median: 1.253 sigma / sqrt(n), sigma being 1.483 times the median absolute deviation."""
+        deviation = median(abs(s.ttft - baseline) for s in self._idle)
+        return 1.253 * 1.483 * deviation / math.sqrt(len(self._judged))
 
     def _shrink(self, now: float) -> None:
         if now - self._decreased_at < self._hold:
@@ -142,7 +159,8 @@ class Pacing:
         self._judged.clear()
 
     def _grow(self, now: float) -> None:
-        if now - max(self._decreased_at + self._hold, self._grown_at + self._step) >= 0:
+        step = self._quiet_step if now - self._seen_at >= QUIET_S else self._step
+        if now >= max(self._decreased_at + self._hold, self._grown_at + step):
             self.limit = min(self.ceiling, self.limit + 1)
             self._grown_at = now
 
@@ -150,7 +168,7 @@ class Pacing:
         if self.baseline is not None:
             self._learning_since = None
             return False
-        if not signs.running and not signs.ended:
+        if not signs.running and not signs.started:
             return False
         if self._learning_since is None:
             self._learning_since = now

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from gateway.batch.pacing import Sample, Signs
-from gateway.gateway import Gateway
+from gateway.gateway import Gateway, Passage
 from gateway.telemetry import RequestEnded, TelemetryEvent
 
 KEPT = 256
@@ -13,6 +13,9 @@ KEPT = 256
 
 class SignWatch:
     """Watches one gateway.
+
+    A stream's TTFT is taken at the look after its first token, not at its end: a minute later it would say nothing of
+    the lines that run now. One that begins and ends between two looks is taken at its end.
 
     Args:
         gateway: whose lanes are looked at.
@@ -26,28 +29,32 @@ class SignWatch:
         self._interactive = interactive
         self._batch = batch
         self._clock = clock
-        self._ended: deque[Sample] = deque(maxlen=KEPT)
+        self._started: deque[Sample] = deque(maxlen=KEPT)
+        self._taken: set[Passage] = set()
 
     def __call__(self, event: TelemetryEvent) -> None:
         """Takes one event; all but the end of an interactive stream are of no interest here."""
-        if isinstance(event, RequestEnded) and event.lane == self._interactive and event.ttft is not None:
-            self._ended.append(Sample(self._clock() - event.duration, event.ttft))
+        if not isinstance(event, RequestEnded) or event.lane != self._interactive or event.ttft is None:
+            return
+        if not any(passage.report is event for passage in self._taken):
+            self._started.append(Sample(self._clock() - event.duration, event.ttft))
 
     def look(self) -> Signs:
         """What there is to see since the last look."""
-        ended = tuple(self._ended)
-        self._ended.clear()
         lanes = self._gateway.lanes
         interactive = lanes[self._interactive].gate.statistics().lanes[self._interactive]
-        waits = [
-            passage.elapsed
-            for passage in self._gateway.live
-            if passage.lane == self._interactive and passage.call.stream and not passage.engine_wait
-        ]
+        live = {p for p in self._gateway.live if p.lane == self._interactive and p.call.stream}
+        answered = {passage for passage in live if passage.engine_wait}
+        for passage in answered - self._taken:
+            came = self._clock() - passage.elapsed
+            self._started.append(Sample(came, passage.queued + passage.engine_wait))
+        self._taken = answered
+        started = sorted(self._started, key=lambda sample: sample.came)
+        self._started.clear()
         return Signs(
             running=interactive.running,
             waiting=interactive.waiting,
-            ended=ended,
-            longest_wait=max(waits, default=0.0),
+            started=started,
+            longest_wait=max((passage.elapsed for passage in live - answered), default=0.0),
             crowded=lanes[self._batch].gate.statistics().lanes[self._batch].waiting > 0,
         )

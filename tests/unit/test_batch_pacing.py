@@ -1,0 +1,246 @@
+"""How many lines run at once: rules one by one, then a simulated engine that both lanes share."""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from gateway.batch.pacing import LEARN_S, Outage, Pacing, Sample, Signs
+
+IDLE = tuple(Sample(-10.0 + n, 0.1) for n in range(8))
+"""Eight requests before any line ran: the baseline is 0.1 s."""
+
+
+BUSY = Signs(running=4)
+"""An interactive lane that is used, and well."""
+
+
+def grown(ceiling: int = 16, **more: float) -> Pacing:
+    """A pacing that knows its baseline and has grown to the ceiling, at time 100."""
+    pacing = Pacing(ceiling, **more)
+    pacing.look(0.0, Signs(started=IDLE), 0)
+    for n in range(1, 101):
+        pacing.look(float(n), Signs(), pacing.limit)
+    assert pacing.limit == ceiling
+    return pacing
+
+
+def test_it_begins_with_a_trickle_and_grows_by_one_a_step() -> None:
+    pacing = Pacing(4, step=1.0)
+    pacing.look(-1.0, Signs(started=IDLE), 0)
+    assert [pacing.look(now, BUSY, pacing.limit) for now in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)] == [2, 2, 3, 4, 4, 4]
+
+
+def test_it_grows_quicker_while_nobody_is_there() -> None:
+    pacing = Pacing(8, quiet_step=0.25)
+    assert [pacing.look(n / 4, Signs(), pacing.limit) for n in range(5)] == [2, 3, 4, 5, 6]
+
+
+def test_it_does_not_grow_beyond_what_is_used() -> None:
+    pacing = Pacing(8)
+    assert [pacing.look(float(now), Signs(), 1) for now in range(5)] == [2, 2, 2, 2, 2]
+
+
+def test_it_does_not_grow_while_the_batch_lane_has_a_queue() -> None:
+    pacing = Pacing(8)
+    assert [pacing.look(float(now), Signs(crowded=True), 1) for now in range(5)] == [1] * 5
+
+
+def test_a_queue_in_the_interactive_lane_halves_it() -> None:
+    pacing = grown(16)
+    assert pacing.look(101.0, Signs(running=8, waiting=1), 16) == 8
+
+
+def test_it_is_halved_once_a_hold_however_often_it_looks() -> None:
+    pacing = grown(16, hold=2.0)
+    limits = [pacing.look(101 + n / 4, Signs(running=8, waiting=1), 16) for n in range(17)]
+    assert limits == [8] * 8 + [4] * 8 + [2]
+
+
+def test_a_trickle_always_goes_on() -> None:
+    """Case H67: batch work never ends up at nothing."""
+    pacing = grown(16)
+    for now in range(101, 200):
+        pacing.look(float(now), Signs(running=32, waiting=64, longest_wait=30.0), pacing.limit)
+    assert pacing.limit == 1
+
+
+@pytest.mark.parametrize(("ttft", "limit"), [(0.1, 16), (0.114, 16), (0.117, 8), (0.5, 8)])
+def test_a_median_above_the_baseline_halves_it(ttft: float, limit: int) -> None:
+    pacing = grown(16)
+    assert pacing.look(101.0, Signs(running=1, started=[Sample(100.5, ttft)] * 3), 16) == limit
+
+
+def test_one_slow_request_is_no_sign() -> None:
+    pacing = grown(16)
+    ended = [Sample(100.5, 5.0), Sample(100.5, 0.1), Sample(100.5, 0.1)]
+    assert pacing.look(101.0, Signs(running=1, started=ended), 16) == 16
+
+
+def test_a_stream_that_waits_much_too_long_is_a_sign_before_it_ends() -> None:
+    pacing = grown(16)
+    assert pacing.look(101.0, Signs(running=1, longest_wait=0.29), 16) == 16
+    assert pacing.look(102.0, Signs(running=1, longest_wait=0.31), 16) == 8
+
+
+def test_requests_from_before_the_last_decrease_do_not_halve_it_again() -> None:
+    pacing = grown(16, hold=1.0)
+    assert pacing.look(101.0, Signs(running=1, started=[Sample(100.5, 0.5)] * 3), 16) == 8
+    late = [Sample(100.9, 0.5)] * 9
+    assert pacing.look(103.0, Signs(running=1, started=late), 7) == 8
+
+
+def test_a_baseline_comes_from_requests_that_were_not_disturbed_alone() -> None:
+    pacing = Pacing(16)
+    pacing.look(0.0, Signs(started=IDLE), 0)
+    pacing.look(1.0, Signs(), 5)
+    pacing.look(2.0, Signs(started=[Sample(1.5, 9.0)] * 64), 5)
+    assert pacing.baseline == pytest.approx(0.1)
+
+
+def test_a_baseline_that_is_old_is_forgotten() -> None:
+    pacing = Pacing(16)
+    pacing.look(0.0, Signs(started=IDLE), 0)
+    pacing.look(3600.0, Signs(), 0)
+    assert pacing.baseline is None
+
+
+def test_without_a_baseline_it_trickles_until_it_has_one() -> None:
+    pacing = Pacing(16)
+    for now in range(10):
+        pacing.look(float(now), Signs(), pacing.limit)
+    assert pacing.limit == 11
+    assert pacing.look(10.0, Signs(running=1), 11) == 1
+    pacing.look(10.5, Signs(running=1), 1)
+    assert pacing.look(11.0, Signs(running=1, started=[Sample(10.6, 0.1)] * 8), 1) == 2
+    assert pacing.baseline == pytest.approx(0.1)
+
+
+def test_where_no_ttft_can_be_learned_the_queue_alone_decides() -> None:
+    pacing = Pacing(16)
+    assert pacing.look(0.0, Signs(running=1), 1) == 1
+    assert pacing.look(LEARN_S - 1, Signs(running=1), 1) == 1
+    assert pacing.look(LEARN_S, Signs(running=1), 1) == 2
+    assert pacing.look(LEARN_S + 1, Signs(running=1, waiting=1), 2) == 1
+
+
+@dataclass
+class SharedEngine:
+    """Both lanes on one engine: TTFT is 100 ms, and more for each line above `room`. Steps of a quarter second."""
+
+    room: int
+    pacing: Pacing
+    noise: float = 0.05
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+    now: float = 0.0
+    lines: float = 0.0
+    ttfts: list[float] = field(default_factory=list)
+    limits: list[int] = field(default_factory=list)
+
+    def run(self, seconds: float, rate: float) -> None:
+        """Interactive requests come `rate` times a second, as a Poisson process; each lasts two seconds."""
+        flying: list[Sample] = []
+        end = self.now + seconds
+        while self.now < end:
+            busy = self.pacing.limit
+            flying += [Sample(self.now, self._ttft(busy)) for _ in range(self._arrivals(rate / 4))]
+            started = [s for s in flying if self.now - 0.25 < s.came + s.ttft <= self.now]
+            flying = [sample for sample in flying if sample.came + 2 > self.now]
+            self.ttfts += [sample.ttft for sample in started]
+            waits = [self.now - sample.came for sample in flying if sample.came + sample.ttft > self.now]
+            signs = Signs(running=len(flying), started=started, longest_wait=max(waits, default=0.0))
+            self.lines += busy / 4
+            self.limits.append(self.pacing.look(self.now, signs, busy))
+            self.now += 0.25
+
+    def _ttft(self, busy: int) -> float:
+        return 0.1 * (1 + 0.08 * max(0, busy - self.room)) * self.chance.uniform(1 - self.noise, 1 + self.noise)
+
+    def _arrivals(self, mean: float) -> int:
+        count, left = 0, self.chance.expovariate(1)
+        while left < mean:
+            count, left = count + 1, left + self.chance.expovariate(1)
+        return count
+
+
+def p95(values: list[float]) -> float:
+    return sorted(values)[int(0.95 * len(values))]
+
+
+def simulated(room: int, noise: float = 0.05) -> SharedEngine:
+    """An engine whose baseline was learned from 64 requests before the batch."""
+    engine = SharedEngine(room, Pacing(32), noise)
+    engine.pacing.look(0.0, Signs(started=[Sample(n - 64.0, engine._ttft(0)) for n in range(64)]), 0)
+    return engine
+
+
+def test_interactive_requests_hardly_feel_a_batch_and_the_batch_goes_on() -> None:
+    """Case H67: five minutes of load: p95 within 20 % of the baseline's, and lines run all the time."""
+    engine = simulated(room=8)
+    engine.run(300, rate=4)
+    assert p95(engine.ttfts) < 1.2 * 0.105
+    assert min(engine.limits) >= 1
+    assert engine.lines > 300 * 0.4 * 8
+
+
+def test_in_silence_a_batch_takes_all_there_is() -> None:
+    """Case H67."""
+    engine = simulated(room=8)
+    engine.run(120, rate=4)
+    before = engine.lines
+    engine.run(120, rate=0)
+    assert engine.pacing.limit == 32
+    assert engine.lines - before > 2 * before
+
+
+def test_an_engine_with_room_for_all_is_used_whole() -> None:
+    engine = simulated(room=64)
+    engine.run(120, rate=4)
+    assert engine.pacing.limit == 32
+
+
+def test_prompts_of_all_lengths_are_no_reason_to_slow_down() -> None:
+    engine = simulated(room=64, noise=0.8)
+    engine.run(300, rate=4)
+    assert sum(engine.limits) / len(engine.limits) > 16
+
+
+def test_prompts_of_all_lengths_do_not_hide_that_the_lane_suffers() -> None:
+    engine = simulated(room=8, noise=0.8)
+    engine.run(300, rate=4)
+    assert sum(engine.limits) / len(engine.limits) < 16
+
+
+def test_an_engine_without_room_is_left_to_the_interactive_lane() -> None:
+    engine = simulated(room=0)
+    engine.run(300, rate=8)
+    assert sum(engine.limits) / len(engine.limits) < 4
+    assert p95(engine.ttfts) < 1.5 * 0.105
+
+
+def test_many_failures_in_one_moment_are_one() -> None:
+    outage = Outage(first=0.5, most=4.0)
+    for _ in range(32):
+        outage.failed(10.0)
+    assert outage.until == 10.5
+
+
+def test_a_lane_that_stays_down_is_asked_less_and_less() -> None:
+    """Case H69."""
+    outage, now, waits = Outage(first=0.5, most=4.0), 0.0, []
+    for _ in range(6):
+        outage.failed(now)
+        waits.append(outage.until - now)
+        now = outage.until
+    assert waits == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    assert outage.on
+    outage.ended()
+    assert not outage.on
+
+
+def test_what_the_lane_says_itself_counts_within_bounds() -> None:
+    outage = Outage(first=0.5, most=4.0)
+    outage.failed(0.0, retry_after=3.0)
+    assert outage.until == 3.0
+    outage.failed(3.0, retry_after=600.0)
+    assert outage.until == 7.0
