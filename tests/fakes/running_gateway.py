@@ -14,6 +14,7 @@ from app.main import create_app
 from app.serve import Server, listen, uvicorn_config
 from app.sim import SimEngine, SimSettings
 from app.sim.server import Request
+from app.straight import Straight
 from app.wiring import Service
 from config.settings import Settings
 
@@ -21,8 +22,10 @@ from config.settings import Settings
 class _QuietServer(Server):
     """Signals belong to the test runner, nothing is printed, and the end is not polled for."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, straight: bool) -> None:
         app = create_app(settings)
+        if not straight:
+            app.user_middleware = [each for each in app.user_middleware if each.cls is not Straight]
         super().__init__(uvicorn_config(app, settings), app, grace=0)
         self.up = asyncio.Event()
         self.stop = asyncio.Event()
@@ -96,11 +99,14 @@ class RunningGateway:
 
 
 @asynccontextmanager
-async def running_gateway(settings: Settings) -> AsyncIterator[RunningGateway]:
-    """A gateway for as long as the block lasts; afterwards it has given everything back, and no task is left."""
+async def running_gateway(settings: Settings, *, straight: bool = True) -> AsyncIterator[RunningGateway]:
+    """A gateway for as long as the block lasts; afterwards it has given everything back, and no task is left.
+
+    `straight`: inference requests take the short way, past FastAPI's routing.
+    """
     before = asyncio.all_tasks()
     listening = listen(settings.server)
-    server = _QuietServer(settings)
+    server = _QuietServer(settings, straight=straight)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     await server.up.wait()
     gateway = RunningGateway(f"http://127.0.0.1:{listening.getsockname()[1]}", server.service)
