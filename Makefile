@@ -19,7 +19,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-vers
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run run-cpu test test-vllm test-page test-nginx check fmt bench-micro chaos fuzz lock clean
+.PHONY: help install run run-cpu test test-vllm test-page test-nginx test-redis check fmt bench-micro chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ test-page: $(DEV_READY) ## run the tests of the page in a real browser (needs ch
 
 test-nginx: $(DEV_READY) ## run the tests behind a real nginx (needs nginx)
 	$(BIN)/python -m pytest -m nginx tests/service $(ARGS)
+
+test-redis: $(DEV_READY) ## run the tests of limits that gateways share (needs redis-server)
+	$(BIN)/python -m pytest -m redis tests/service $(ARGS)
 
 check: $(DEV_READY) ## look at format, lint, types and dependency rules
 	$(BIN)/ruff format --check .
