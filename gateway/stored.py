@@ -48,6 +48,9 @@ class StoredResponses:
         self._homes: OrderedDict[str, str] = OrderedDict()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
+    def __repr__(self) -> str:
+        return f"<StoredResponses remembers {len(self._homes)} of {self._keep}>"
+
     def remember(self, response_id: str, engine: Engine) -> None:
         """Notes that this engine made the response."""
         self._homes[response_id] = engine.url

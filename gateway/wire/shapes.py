@@ -102,6 +102,8 @@ _NAMED: Mapping[str, int] = {name: status for status, name in TYPES.items() if s
     "BadRequestError": 400,
     "Bad Request": 400,
     "NotFoundError": 404,
+    "InternalServerError": 500,
+    "internal_error": 500,
     "Service Unavailable": 503,
 }
 

@@ -4,10 +4,8 @@ Each recording is played at several cuts of its bytes and read through several w
 assembles is compared with what it assembles from the recording itself.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
-from config.settings import Settings
 from tests.fakes.assembly import assembled
-from tests.fakes.running_gateway import RunningGateway, running_gateway
+from tests.fakes.player import TRACES, playing
+from tests.fakes.running_gateway import RunningGateway
 
-TRACES = Path(__file__).parent.parent / "traces"
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions")
 CUTS = (0, 1, 7, 100, 1021)
 WINDOWS = ("tokens=1,delay_ms=0", "tokens=4,delay_ms=40", "tokens=64,delay_ms=1000")
@@ -35,48 +32,6 @@ def usable(trace: Path) -> bool:
 
 
 USABLE = sorted(trace.name for trace in TRACES.iterdir() if trace.is_dir() and usable(trace))
-
-
-class Player:
-    """A server that answers any request with the recording named in `x-sim-trace`, in pieces of `x-sim-cut` bytes."""
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode().lower():
-                headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
-                await reader.readexactly(int(headers["content-length"]))
-                body = (TRACES / headers["x-sim-trace"] / "body.sse").read_bytes()
-                cut = int(headers["x-sim-cut"]) or len(body)
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n")
-                writer.write(b"transfer-encoding: chunked\r\n\r\n")
-                for at in range(0, len(body), cut):
-                    piece = body[at : at + cut]
-                    writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-                    if cut > 1 or at % 50 == 0:
-                        await asyncio.sleep(0)
-                writer.write(b"0\r\n\r\n")
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def playing() -> AsyncIterator[tuple[RunningGateway, AsyncOpenAI]]:
-    server = await asyncio.start_server(Player().answer, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    lanes = {
-        name: {"engines": [{"url": url, "kind": "sim", "name": f"{name}-player"}]} for name in ("lowlatency", "batch")
-    }
-    settings = Settings(
-        lanes=lanes, server={"port": 0, "access_log": False}, health={"interval_s": 3600, "failures": 1000}
-    )
-    async with (
-        running_gateway(settings) as gateway,
-        AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as direct,
-    ):
-        yield gateway, direct
-    server.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

@@ -1,0 +1,74 @@
+"""Requests as the gateway understands them, endpoint by endpoint."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.admission.choice import LaneNames
+from gateway.call import Call, read_call, retrieval
+from gateway.endpoints import ENDPOINTS, RETRIEVE, shape_of
+from gateway.errors import InvalidRequest
+from gateway.wire.shapes import ANTHROPIC, OPENAI
+
+LANES = LaneNames(("fast", "slow"), interactive="fast", batch="slow")
+
+
+def call(path: str, body: dict[str, Any] | bytes, **headers: str) -> Call:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return read_call(path, raw, headers, lanes=LANES, default="fast", request_id="r")
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_lanes_are_chosen_alike_on_every_endpoint(path: str) -> None:
+    assert call(path, {"model": "m"}).lane == "fast"
+    assert call(path, {"model": "m", "service_tier": "flex"}).lane == "slow"
+    assert call(path, {"model": "m"}, **{"x-tokenlane-lane": "slow"}).lane == "slow"
+    by_suffix = call(path, {"model": "m:slow"})
+    assert (by_suffix.lane, json.loads(by_suffix.body)) == ("slow", {"model": "m"})
+    with pytest.raises(InvalidRequest):
+        call(path, {"model": "m", "service_tier": "gold"})
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_a_body_in_which_nothing_has_to_change_goes_on_byte_for_byte(path: str) -> None:
+    """Case H44."""
+    body = b'{ "model" : "m","zzz":[1.0, 1e-7,18446744073709551616] }'
+    assert call(path, body).body == body
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_only_what_can_be_streamed_is(path: str) -> None:
+    assert call(path, {"stream": True}).stream == (ENDPOINTS[path].dialect is not None)
+    assert not call(path, {"stream": False}).stream
+
+
+def test_the_tier_is_stated_where_the_api_has_a_place_for_it() -> None:
+    stated = {path for path in ENDPOINTS if call(path, {"service_tier": "flex"}).tier == "flex"}
+    assert stated == {"/v1/chat/completions", "/v1/completions", "/v1/responses"}
+
+
+@pytest.mark.parametrize("tier", ["auto", "standard_only"])
+def test_anthropics_tiers_say_nothing_of_a_lane_and_go_on(tier: str) -> None:
+    made = call("/v1/messages", {"service_tier": tier})
+    assert (made.lane, json.loads(made.body)) == ("fast", {"service_tier": tier})
+
+
+def test_only_a_response_goes_on_from_a_stored_one() -> None:
+    body = {"previous_response_id": "resp_1"}
+    assert [path for path in ENDPOINTS if call(path, body).stored] == ["/v1/responses"]
+    with pytest.raises(InvalidRequest):
+        call("/v1/responses", {"previous_response_id": 7})
+
+
+def test_a_stored_response_as_a_stream_is_a_call_for_its_engine() -> None:
+    made = retrieval("/v1/responses/r?stream=true", "r", {}, lanes=LANES, default="fast", request_id="i")
+    assert (made.endpoint, made.target, made.stored) == (RETRIEVE, "/v1/responses/r?stream=true", "r")
+    assert (made.body, made.stream, made.lane) == (b"", True, "fast")
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/messages/nope"])
+def test_what_is_below_messages_speaks_anthropics_shape(path: str) -> None:
+    assert shape_of(path) is ANTHROPIC
+    assert all((row.shape is ANTHROPIC) == (shape_of(row.path) is ANTHROPIC) for row in ENDPOINTS.values())
+    assert shape_of("/v1/messagesx") is shape_of("/v1/chat/completions") is OPENAI
