@@ -106,6 +106,11 @@ def test_what_puts_a_figure_in_doubt_is_said(told: Cell, doubt: str) -> None:
     assert doubt in markdown(a_run(told))
 
 
+def test_an_interval_from_few_rounds_is_doubted() -> None:
+    text = markdown(a_comparison(*(measured(users(1), good(0.1)) for _ in range(4))))
+    assert "an interval from 1 round(s) holds the truth in 0% of cases" in text
+
+
 def test_a_result_without_a_doubt_has_none() -> None:
     assert "**" not in markdown(TWO)
 

@@ -9,7 +9,7 @@ from app.bench.report.markdown import COLUMNS, COMPARED, cell_row, comparison_ro
 from app.bench.result import Comparison, Run
 
 STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#222;background:#fafafa}
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:84rem;padding:0 1rem;color:#222;background:#fafafa}
 table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto;background:#fff}
 th,td{border:1px solid #ddd;padding:.3rem .6rem;text-align:right;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}

@@ -8,7 +8,7 @@ from html import escape
 from app.bench.report.markdown import number
 
 WIDTH, HEIGHT = 560, 320
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 36, 78
+LEFT, RIGHT, TOP, BOTTOM = 76, 16, 36, 78
 COLOURS = ("#3266c8", "#d1603d", "#2e8b57", "#8a56b8", "#b8860b", "#c2457a", "#4a8fa8", "#767676")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#444}.title{font-size:14px;font-weight:600;fill:#222}"
@@ -117,11 +117,11 @@ def _axes(across: Scale, up: Scale, x: str, y: str) -> list[str]:
     for tick in up.ticks():
         at = up.at(tick)
         parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(_text(left - 6, at + 4, number(tick), "end"))
+        parts.append(_text(left - 6, at + 4, f"{tick:,g}", "end"))
     for tick in across.ticks():
         at = across.at(tick)
         parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 4}"/>')
-        parts.append(_text(at, bottom + 18, number(tick)))
+        parts.append(_text(at, bottom + 18, f"{tick:,g}"))
     parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
     parts.append(_text((left + right) / 2, bottom + 36, x))
     parts.append(
