@@ -2,7 +2,7 @@
 
 The gateway remembers which one that was, for the last `keep` responses. What it has forgotten (it was restarted, or
 another gateway took the request) it finds again by asking every engine for it in turn, which is safe: a GET changes
-nothing. Ids stay the engine's own. See docs/adr/0007-stored-responses-stay-with-their-engine.md.
+nothing. Ids stay the engine's own. See docs/adr/0009-stored-responses-stay-with-their-engine.md.
 """
 
 import asyncio

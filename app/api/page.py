@@ -56,7 +56,7 @@ async def _assets(request: Request) -> Assets:
 
 
 AssetsDep = Annotated[Assets, Depends(_assets)]
-router = APIRouter(tags=["page"], lifespan=_lifespan)
+router = APIRouter(tags=["page"], lifespan=_lifespan, include_in_schema=False)
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
