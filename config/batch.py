@@ -63,3 +63,10 @@ class BatchSettings(Section):
     poll_s: float = Field(
         default=2, gt=0, le=600, description="Seconds between two looks for what another gateway has left."
     )
+
+    @property
+    def url(self) -> str:
+        """Of the database: files, batches, keys."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{self.data_dir.absolute() / 'batch.sqlite3'}"

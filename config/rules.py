@@ -86,10 +86,10 @@ def _names_are_unique(settings: "Settings") -> Iterator[str]:
 
 def _safe(settings: "Settings") -> Iterator[str]:
     server = settings.server
-    if not is_loopback(server.host) and not server.allow_open:
+    if not is_loopback(server.host) and not server.allow_open and not settings.keys.required:
         yield (
-            f"server.host: other machines can reach {server.host or 'every address'} and there are no keys; "
-            "listen on 127.0.0.1, or set server.allow_open = true"
+            f"server.host: other machines can reach {server.host or 'every address'} and no key is needed; "
+            "listen on 127.0.0.1, or set keys.required = true, or server.allow_open = true"
         )
 
 

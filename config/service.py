@@ -21,6 +21,7 @@ class ServerSettings(Section):
     allow_open: bool = Field(
         default=False, description="Serve without keys on an address that other machines can reach."
     )
+    metrics_open: bool = Field(default=False, description="Give /metrics to whoever asks, even where keys are needed.")
     shutdown_grace_s: float = Field(
         default=30, ge=0, le=86400, description="Seconds that running streams have to finish after SIGTERM."
     )

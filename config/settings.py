@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config import rules
+from config.access import KeySettings, TracingSettings
 from config.batch import BatchSettings
 from config.lanes import LANE_NAME, BufferSettings, EngineSettings, LaneSettings
 from config.service import (
@@ -28,12 +29,14 @@ __all__ = [
     "EmbeddedSettings",
     "EngineSettings",
     "HealthSettings",
+    "KeySettings",
     "LaneSettings",
     "LimitSettings",
     "ServerSettings",
     "Settings",
     "SingleSettings",
     "TimeoutSettings",
+    "TracingSettings",
 ]
 
 BUILT_IN_LANES = ("lowlatency", "batch")
@@ -75,6 +78,8 @@ class Settings(BaseSettings):
     )
     health: HealthSettings = Field(default=HealthSettings(), description="When an engine is left out of its lane.")
     batch: BatchSettings = Field(default=BatchSettings(), description="Files and batches.")
+    keys: KeySettings = Field(default=KeySettings(), description="Keys of clients, and their limits.")
+    tracing: TracingSettings = Field(default=TracingSettings(), description="Traces through OpenTelemetry.")
     sim: EmbeddedSettings = Field(
         default=EmbeddedSettings(), description="Simulated engines for lanes without engines."
     )
