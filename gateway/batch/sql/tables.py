@@ -90,3 +90,21 @@ lines = Table(
     Index("ix_batch_lines_turn", "batch", "state", "prefix", "number"),
     Index("ix_batch_lines_worker", "worker"),
 )
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("seq", SEQ, primary_key=True),
+    Column("id", ID, nullable=False, unique=True),
+    Column("name", String(128), nullable=False),
+    Column("prefix", String(16), nullable=False, unique=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("lanes", Text),
+    Column("models", Text),
+    Column("requests_per_minute", BigInteger),
+    Column("tokens_per_minute", BigInteger),
+    Column("parallel", BigInteger),
+    Column("created_at", Float(53), nullable=False),
+    Column("expires_at", Float(53)),
+    Column("revoked_at", Float(53)),
+)

@@ -1,5 +1,7 @@
 """What the runner asks of the database about lines: whose turn it is, and what became of it."""
 
+from typing import Any
+
 from sqlalchemy import ColumnElement, Update, select, update
 
 from gateway.batch.jobs import Line, LineState, Result, Status
@@ -7,6 +9,9 @@ from gateway.batch.sql.database import Database
 from gateway.batch.sql.rows import USAGE
 from gateway.batch.sql.tables import batches, lines
 from gateway.batch.store import Worker
+
+CLAIMED = ("batch", "number", "custom_id", "start", "length", "attempts")
+"""Columns of a line that is given out: fields of `Line`."""
 
 
 class SqlTurns:
@@ -23,22 +28,19 @@ class SqlTurns:
             active = (await connection.execute(runs)).all()
         for batch in sorted(active, key=lambda row: (row.seq <= after, row.seq)):
             if claimed := await self._claim(worker, now, limit, batch.seq):
-                return [Line(*row, batch.input_file_id, batch.endpoint) for row in claimed]
+                return [Line(**row, input_file_id=batch.input_file_id, endpoint=batch.endpoint) for row in claimed]
         return []
 
-    async def _claim(
-        self, worker: Worker, now: float, limit: int, seq: int
-    ) -> list[tuple[int, int, str, int, int, int]]:
-        columns = lines.c
-        turn = select(columns.batch, columns.number, columns.custom_id, columns.start, columns.length, columns.attempts)
+    async def _claim(self, worker: Worker, now: float, limit: int, seq: int) -> list[dict[str, Any]]:
+        turn = select(*(lines.c[name] for name in CLAIMED)).with_for_update(skip_locked=True)
         turn = turn.where(
-            columns.batch == seq, columns.state == LineState.PENDING, columns.not_before <= now, _free(now)
+            lines.c.batch == seq, lines.c.state == LineState.PENDING, lines.c.not_before <= now, _free(now)
         )
-        turn = turn.order_by(columns.prefix, columns.number).limit(limit).with_for_update(skip_locked=True)
+        turn = turn.order_by(lines.c.prefix, lines.c.number).limit(limit)
         async with self._database.writing() as connection:
-            rows = [row.tuple() for row in await connection.execute(turn)]
+            rows = [dict(row) for row in (await connection.execute(turn)).mappings()]
             if rows:
-                mine = update(lines).where(columns.batch == seq, columns.number.in_([row[1] for row in rows]))
+                mine = update(lines).where(lines.c.batch == seq, lines.c.number.in_([row["number"] for row in rows]))
                 await connection.execute(mine.values(worker=worker.id, lease_until=now + worker.lease_s))
         return rows
 
