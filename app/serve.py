@@ -60,8 +60,7 @@ class Server(uvicorn.Server):
         """Starts as uvicorn does, then says where."""
         await super().startup(sockets)
         if self.started:
-            _settle_memory()
-            self.announce()
+            self.serving()
 
     @property
     def service(self) -> Service:
@@ -69,7 +68,12 @@ class Server(uvicorn.Server):
         service: Service = self._app.state.service
         return service
 
-    def announce(self) -> None:
+    def serving(self) -> None:
+        """What is done once it serves."""
+        self._announce()
+        _settle_memory()
+
+    def _announce(self) -> None:
         """Says where it serves, and how to try it."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -105,8 +109,8 @@ class Server(uvicorn.Server):
 def _settle_memory() -> None:
     """Lets the garbage collector pass by what lives as long as the process, and come less often.
 
-    Requests make few cycles. A full collection over everything that was imported takes tens of milliseconds, in which no
-    stream moves; at a thousand streams collections are a third of all CPU (see docs/performance.md).
+    Requests make few cycles. A full collection over everything that was imported takes tens of milliseconds, in which
+    no stream moves; at a thousand streams collections are a third of all CPU (see docs/performance.md).
     """
     gc.collect()
     gc.freeze()

@@ -30,7 +30,7 @@ class _QuietServer(Server):
         self.up = asyncio.Event()
         self.stop = asyncio.Event()
 
-    def announce(self) -> None:
+    def serving(self) -> None:
         self.up.set()
 
     async def main_loop(self) -> None:
