@@ -75,7 +75,7 @@ def written(folder: Path, variables: dict[str, str]) -> Path:
     """The configuration in `folder`, as the image makes it from the templates; returns the main file."""
     templates = SOURCE / "templates"
     for template in templates.rglob("*.template"):
-        target = folder / "conf.d" / template.relative_to(templates).with_suffix("")
+        target = folder / template.relative_to(templates).with_suffix("")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_moved(filled(template.read_text(), variables), folder))
     main = folder / "nginx.conf"
@@ -85,7 +85,7 @@ def written(folder: Path, variables: dict[str, str]) -> Path:
 
 def _moved(text: str, folder: Path) -> str:
     """The same with every path of the image inside `folder`."""
-    places = {"/etc/nginx/conf.d": "conf.d", "/dev/stdout": "access.log", "/dev/stderr": "error.log", "/tmp": "."}  # noqa: S108
+    places = {"/dev/stdout": "access.log", "/dev/stderr": "error.log", "/tmp": "."}  # noqa: S108
     return re.sub("|".join(places), lambda match: str(folder / places[match[0]]), text)
 
 

@@ -111,6 +111,7 @@ async def test_the_headers_of_a_stream_say_that_it_must_not_be_kept(http: httpx.
     async with http.stream("POST", CHAT, json=BODY, headers={"accept-encoding": "gzip, br"}) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert "no-cache" in response.headers["cache-control"]
+        assert response.headers["x-accel-buffering"] == "no"
         assert "content-encoding" not in response.headers
         assert (await response.aread()).endswith(b"data: [DONE]\n\n")
 
