@@ -36,9 +36,13 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None  # noqa: S101 - connections are handed out connected
         self._reading = reading
         self._over = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        self._watch()
         try:
+            if self.open:
+                self._transport.write(request)
+                self._watch()
+            else:  # closed since it was handed out
+                reading.closed()
+                self._finish()
             await self._over
         finally:
             self._reading = self._over = None

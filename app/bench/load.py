@@ -60,7 +60,7 @@ class Load:
         """This load with another concurrency, and with as many requests and warm-ups as that needs."""
         return load(
             concurrency=concurrency,
-            requests=self.requests and max(self.requests, 2 * concurrency),
+            requests=self.requests and max(self.requests, 4 * concurrency),
             duration=self.duration,
             warmup=self.warmup and max(self.warmup, min(MOST_WARMUP, concurrency)),
         )

@@ -61,6 +61,7 @@ def target(url: str, headers: Sequence[tuple[str, str]] = (), lane: str | None =
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url}: is no http or https URL")
+    parts.hostname.encode("idna")  # a UnicodeError is a ValueError
     port = parts.port or (443 if parts.scheme == "https" else 80)
     sent = (*headers, *(((LANE, lane),) if lane else ()))
     for name, value in sent:

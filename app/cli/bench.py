@@ -183,7 +183,7 @@ def _measure(arguments: argparse.Namespace, where: "Target", loads: "tuple[Load,
         return _wrong(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
-    return INTERRUPTED if result["interrupted"] else 0 if _any_good(result) else 1
+    return _status(result)
 
 
 def _plan(arguments: argparse.Namespace, model: str, loads: "tuple[Load, ...]", given: "dict[str, Any]") -> "Plan":
@@ -225,10 +225,12 @@ def _extent(arguments: argparse.Namespace) -> "dict[str, Any]":
     return {"requests": arguments.requests, "duration": arguments.duration, "warmup": arguments.warmup}
 
 
-def _any_good(result: "Result") -> bool:
+def _status(result: "Result") -> int:
     from app.bench.result import cells_of
 
-    return any(told["ok"] for told in cells_of(result))
+    if result["interrupted"]:
+        return INTERRUPTED
+    return 0 if any(told["ok"] for told in cells_of(result)) else 1
 
 
 def _integers(text: str) -> tuple[int, ...]:

@@ -103,11 +103,10 @@ async def test_a_duration_ends_the_asking_and_not_the_answers() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
-async def test_the_lane_is_asked_for_and_connections_are_used_again(endpoint: str) -> None:
+async def test_the_lane_is_asked_for_at_either_endpoint(endpoint: str) -> None:
     async with SimEngine(SimSettings(ttft_ms=1, itl_ms=1)) as engine:
         await one_cell(target(engine.url, lane="batch"), Load(1, None, 5), max_tokens=2, endpoint=endpoint)
         assert {request.headers["x-tokenlane-lane"] for request in engine.requests} == {"batch"}
-        assert engine.connections <= 1
     assert len(engine.requests) == 5
 
 
@@ -187,6 +186,13 @@ async def test_an_unreasonable_wait_is_cut_short() -> None:
     busy = BUSY.replace(b"Retry-After: 7", b"Retry-After: 80000")
     async with ScriptedEngine([Read(), Send(busy), Read(), Send(ANSWER)]) as engine:
         assert (await asked(engine, retries=1))[1] == [MOST_WAIT]
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with ScriptedEngine([Read(), Send(ANSWER), Again()]) as engine:
+        outcomes, _ = await asked(engine, times=3)
+    assert kinds(outcomes) == ["ok", "ok", "ok"]
+    assert len(engine.peers) == 1
 
 
 @pytest.mark.parametrize("end", [Fin(), Reset()])

@@ -1,11 +1,23 @@
 """The command line of `tokenlane bench`."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from app.cli import main, parser
+
+
+def documented() -> list[str]:
+    """The command lines that docs/bench.md gives."""
+    text = (Path(__file__).parents[2] / "docs" / "bench.md").read_text()
+    return re.findall(r"^tokenlane (bench [^#\n]+)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", documented())
+def test_a_command_line_of_the_documentation_is_understood(line: str) -> None:
+    assert callable(parser().parse_args(line.split()).run)
 
 
 def test_lists_of_loads_are_read() -> None:

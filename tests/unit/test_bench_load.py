@@ -58,5 +58,5 @@ def test_a_load_is_named_after_what_it_is() -> None:
 
 
 def test_a_load_at_another_concurrency_has_the_requests_that_it_needs() -> None:
-    assert load(concurrency=1).at(64) == Load(64, None, 128, None, 32)
+    assert load(concurrency=1).at(64) == Load(64, None, 256, None, 32)
     assert load(concurrency=1, duration=2, warmup=0).at(64) == Load(64, None, None, 2, 0)

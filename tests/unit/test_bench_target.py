@@ -27,9 +27,9 @@ def test_a_body_has_its_length_and_headers_are_sent() -> None:
     assert {b"Content-Length: 2", b"Authorization: Bearer s", b"X-Tokenlane-Lane: batch"} <= set(head.split(b"\r\n"))
 
 
-@pytest.mark.parametrize("url", ["", "h:1", "ftp://h", "http://", "http://h:port"])
+@pytest.mark.parametrize("url", ["", "h:1", "ftp://h", "http://", "http://h:port", "http://a..b"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"URL|Port"):
+    with pytest.raises(ValueError, match=r"URL|Port|label|idna"):
         target(url)
 
 
