@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import ViewportSize, expect
 
 from tests.page.conftest import Chat
 from tests.page.speaking_engine import DONE, SpeakingEngine, Wait, finish, paced, text, thoughts, usage, whole
 
-PHONE = {"width": 360, "height": 740}
+PHONE: ViewportSize = {"width": 360, "height": 740}
 RICH = "# Title\n\nText with `code`, a [link](https://example.com) and\n\n> a quote\n\n```python\n# note\nx = 'a' + str(1)\n```\n\n|a|b|\n|-|-|\n|1|2|\n"
 
 CONTRASTS = """async () => {
@@ -168,7 +168,7 @@ def test_nothing_moves_for_those_who_ask_for_less_motion(chat: Chat, engine: Spe
 @pytest.mark.parametrize("path", ["/", "/#/status"])
 def test_a_phone_shows_everything_without_scrolling_sideways(chat: Chat, engine: SpeakingEngine, path: str) -> None:
     engine.plays(whole(text(RICH, "\n\n```\n" + "x" * 300 + "\n```\n\n" + "y" * 300)))
-    chat.page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    chat.page.set_viewport_size(PHONE)
     chat.ask("everything, and a very long title that cannot fit into the header of a phone")
     if path != "/":
         chat.open(path)
@@ -178,7 +178,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(chat: Chat, engine:
 
 
 def test_the_list_of_a_phone_opens_over_the_page_and_closes(chat: Chat) -> None:
-    chat.page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    chat.page.set_viewport_size(PHONE)
     chat.ask("hello")
     expect(chat.button("New chat")).not_to_be_visible()
     chat.button("Conversations").click()

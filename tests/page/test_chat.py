@@ -4,7 +4,7 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 
@@ -17,6 +17,7 @@ from tests.page.speaking_engine import (
     ERROR,
     Cut,
     Refuse,
+    Send,
     SpeakingEngine,
     Stall,
     Wait,
@@ -68,10 +69,10 @@ def _lane(url: str, name: str) -> dict[str, int]:
     return found
 
 
-def _until(holds: "object") -> None:
+def _until(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + 10
     while time.monotonic() < until:
-        if holds():  # type: ignore[operator]
+        if holds():
             return
         time.sleep(0.02)
     raise AssertionError("it did not happen")
@@ -222,14 +223,14 @@ def test_a_finish_without_text_is_said(chat: Chat, engine: SpeakingEngine) -> No
 
 
 def test_tool_calls_are_shown_with_their_arguments(chat: Chat, engine: SpeakingEngine) -> None:
-    def call(index: int, **function: str) -> object:
+    def call(index: int, **function: str) -> Send:
         return chunk({"tool_calls": [{"index": index, "id": f"call-{index}", "function": function}]})
 
     engine.plays(
-        call(0, name="get_weather", arguments=""),  # type: ignore[arg-type]
-        call(0, arguments='{"city": '),  # type: ignore[arg-type]
-        call(0, arguments='"Paris"}'),  # type: ignore[arg-type]
-        call(1, name="get_time", arguments="{}"),  # type: ignore[arg-type]
+        call(0, name="get_weather", arguments=""),
+        call(0, arguments='{"city": '),
+        call(0, arguments='"Paris"}'),
+        call(1, name="get_time", arguments="{}"),
         finish("tool_calls"),
         usage(9),
         DONE,

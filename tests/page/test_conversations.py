@@ -131,6 +131,28 @@ def test_a_file_that_is_no_export_changes_nothing(chat: Chat, tmp_path: Path) ->
     expect(chat.page.locator(".list .name")).to_have_text(["hello"])
 
 
+def test_an_import_with_strange_values_is_shown_all_the_same(chat: Chat, tmp_path: Path) -> None:
+    strange = [
+        {"role": "user", "content": 7},
+        {"role": "assistant", "state": "failed", "problem": None, "content": "a"},
+        {"role": "assistant", "state": "failed", "problem": {"kind": "unheard of"}, "content": "b", "meta": "x"},
+        {"role": "assistant", "state": "busy", "content": "c", "meta": {"queue": "x", "ttft": {}}, "toolCalls": [None]},
+        {"role": "assistant", "state": "done", "finish": {}, "reasoning": [], "content": "d"},
+    ]
+    document = {
+        "format": "tokenlane.conversations",
+        "conversations": [{"id": "s", "title": "strange", "messages": strange}],
+    }
+    file = tmp_path / "strange.json"
+    file.write_text(json.dumps(document))
+    chat.button("Settings").click()
+    chat.page.locator("input[type=file]").set_input_files(file)
+    chat.page.keyboard.press("Escape")
+    chat.page.get_by_role("link", name="strange").click()
+    expect(chat.page.locator(".turn")).to_have_count(5)
+    expect(chat.page.locator(".markdown")).to_have_text(["a", "b", "c", "d"])
+
+
 def test_without_storage_the_page_works_and_says_so(chat: Chat) -> None:
     chat.page.add_init_script("Object.defineProperty(window, 'indexedDB', { get() { throw new Error('off'); } })")
     chat.page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('off'); } })")

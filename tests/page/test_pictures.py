@@ -86,7 +86,7 @@ def test_phone(browser: Browser, gateway: str, engine: SpeakingEngine) -> None:
 
 
 def test_chinese(browser: Browser, gateway: str, engine: SpeakingEngine) -> None:
-    context = browser.new_context(viewport=DESK, locale="zh-CN", reduced_motion="reduce")  # type: ignore[arg-type]
+    context = browser.new_context(viewport=DESK, locale="zh-CN", reduced_motion="reduce")
     chat = Chat(context.new_page(), gateway).open()
     engine.plays(whole(paced(text(*CHINESE), 0.008), tokens=118))
     chat.ask("TTFT 和 ITL 有什么区别")

@@ -1,6 +1,6 @@
 """The settings panel: what is chosen is what is sent, and the key is kept no longer than asked."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.conftest import Chat
 from tests.page.speaking_engine import SpeakingEngine
@@ -181,3 +181,25 @@ def test_the_font_size_can_be_chosen(chat: Chat) -> None:
     choose(chat, "Font size", "large")
     closed(chat)
     assert chat.page.evaluate(size) > before
+
+
+def test_a_gateway_that_asks_for_a_key_is_told_from_one_that_is_down(chat: Chat) -> None:
+    chat.expected = ("401", "503")
+    answers = [(503, "no engine"), (401, "no key"), (200, "")]
+
+    def answer(route: Route) -> None:
+        status, message = answers[0]
+        body = {"error": {"message": message}} if message else {"data": [{"id": "gpt-oss-20b"}]}
+        route.fulfill(status=status, json=body)
+
+    chat.page.route("**/v1/models", answer)
+    chat.page.reload()
+    expect(chat.page.locator(".banner")).to_have_text("The gateway cannot be reached: no engine")
+    answers.pop(0)
+    expect(chat.page.locator(".banner")).to_contain_text("asks for an API key")
+    answers.pop(0)
+    opened(chat)
+    fill(chat, "API key", "sk-secret")
+    closed(chat)
+    expect(chat.page.locator(".banner")).to_have_count(0)
+    chat.ask("hello")

@@ -9,7 +9,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.page.conftest import DESK, Chat
 from tests.page.speaking_engine import (
@@ -103,7 +103,7 @@ def report(name: str, value: object) -> None:
 def test_a_first_visit_is_small_and_usable_at_once(browser: Browser, gateway: str, engine: SpeakingEngine) -> None:
     visits = []
     for _ in range(3):
-        context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
+        context = browser.new_context(viewport=DESK)
         page = context.new_page()
         page.goto(gateway)
         page.wait_for_selector(".box select:enabled option[value='gpt-oss-20b']", state="attached")
@@ -236,6 +236,23 @@ def test_the_page_follows_what_is_written_until_one_scrolls_up(chat: Chat, engin
     chat.button("Jump to the end").click()
     chat.settled()
     assert chat.page.evaluate(at_end) < 5
+
+
+def test_a_module_that_does_not_arrive_is_asked_for_again(chat: Chat) -> None:
+    chat.expected = ("ERR_FAILED",)
+    failures = iter([True, True])
+
+    def sometimes(route: Route) -> None:
+        if next(failures, False):
+            route.abort()
+        else:
+            route.continue_()
+
+    chat.page.route("**/vendor/markdown-it.js", sometimes)
+    chat.page.goto("about:blank")
+    chat.open()
+    chat.ask("hello")
+    assert chat.written == "Fine."
 
 
 def test_waiting_is_shown_at_once(chat: Chat, engine: SpeakingEngine) -> None:

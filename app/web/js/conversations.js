@@ -136,19 +136,45 @@ function readConversation({ id, title, named, created, updated, messages }) {
   };
 }
 
+const STATES = ["done", "stopped", "failed", "interrupted"];
+const PROBLEMS = ["cut", "lost", "lostOffline", "unauthorized", "failed"];
+const NAMES = ["lane", "engine", "request"];
+const MEASURES = ["queue", "overhead", "ttft", "speed", "tokens"];
+
+/** A message with known fields of the right types alone: the file may come from anywhere. */
 function readMessage(message) {
   if (!["user", "assistant"].includes(message?.role)) throw new TypeError("not a message");
-  const text = (value) => (typeof value === "string" ? value : "");
   const calls = Array.isArray(message.toolCalls) ? message.toolCalls : [];
+  const state = STATES.includes(message.state) ? message.state : "interrupted";
   return {
-    ...message,
-    id: text(message.id) || String(Math.random()),
+    id: text(message.id) || `imported-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`,
+    role: message.role,
     content: text(message.content),
     reasoning: text(message.reasoning),
-    toolCalls: calls.map((call) => ({
-      id: text(call?.id),
-      name: text(call?.name),
-      arguments: text(call?.arguments),
-    })),
+    toolCalls: calls.map((call) => ({ id: text(call?.id), name: text(call?.name), arguments: text(call?.arguments) })),
+    state: message.role === "user" ? "done" : state,
+    finish: text(message.finish) || null,
+    problem: state === "failed" ? readProblem(message.problem) : null,
+    thinkingTime: measure(message.thinkingTime),
+    meta: message.meta ? readMeta(message.meta) : null,
+    created: measure(message.created) ?? Date.now(),
   };
+}
+
+function readProblem(problem) {
+  const kind = PROBLEMS.includes(problem?.kind) ? problem.kind : "cut";
+  return { kind, message: text(problem?.message) };
+}
+
+function readMeta(meta) {
+  const names = NAMES.map((name) => [name, text(meta[name]) || null]);
+  return Object.fromEntries([...names, ...MEASURES.map((name) => [name, measure(meta[name])])]);
+}
+
+function text(value) {
+  return typeof value === "string" ? value : "";
+}
+
+function measure(value) {
+  return Number.isFinite(value) ? value : null;
 }

@@ -1,4 +1,7 @@
-/** Before the first paint: theme, font size and language as they were chosen, so that nothing flashes. */
+/**
+ * Before the first paint: theme, font size and language as they were chosen, so that nothing flashes. And where a module
+ * does not arrive, as when the network changes while the page loads, the page is loaded again, a few times.
+ */
 (() => {
   let chosen = {};
   try {
@@ -10,4 +13,16 @@
   if (["light", "dark"].includes(chosen.theme)) root.dataset.theme = chosen.theme;
   if (["small", "large"].includes(chosen.fontSize)) root.dataset.fontSize = chosen.fontSize;
   root.lang = { en: "en", zh: "zh-Hans" }[chosen.language] ?? (/^zh\b/.test(navigator.language) ? "zh-Hans" : "en");
+
+  const TRIES = "tokenlane.tries";
+  const again = () => {
+    try {
+      const tries = Number(sessionStorage.getItem(TRIES));
+      sessionStorage.setItem(TRIES, tries + 1);
+      if (tries < 3) setTimeout(() => location.reload(), 300 * 2 ** tries);
+    } catch {
+      // without storage there is no counting, and without counting no end
+    }
+  };
+  addEventListener("error", (event) => event.target.tagName === "SCRIPT" && again(), true);
 })();

@@ -17,9 +17,9 @@ export function languageTag() {
   return TAGS[language()];
 }
 
-/** The string `key`, with `{name}` replaced by the values. */
+/** The string `key`, with `{name}` replaced by the values; the key itself for what a newer server may say. */
 export function t(key, values = {}) {
-  const text = LANGUAGES[language()][key] ?? en[key];
+  const text = LANGUAGES[language()][key] ?? key;
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 

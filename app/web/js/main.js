@@ -18,7 +18,10 @@ createApp(App).mount("#app");
 watch([settings, () => store.view, () => store.current.title], applyLook, { immediate: true });
 watch(() => secret.key, loadService);
 window.addEventListener("hashchange", route);
-window.addEventListener("online", () => (store.online = true));
+window.addEventListener("online", () => {
+  store.online = true;
+  loadService();
+});
 window.addEventListener("offline", () => (store.online = false));
 window.addEventListener("pagehide", keepAll);
 document.addEventListener("visibilitychange", () => document.hidden && keepAll());

@@ -8,6 +8,7 @@ import { reactive, watch } from "../vendor/vue.js";
 
 const SETTINGS = "tokenlane.settings";
 const KEY = "tokenlane.key";
+const TRIES = "tokenlane.tries";
 
 export const DEFAULTS = Object.freeze({
   model: "",
@@ -34,6 +35,7 @@ export const secret = reactive({ key: read(sessionStorageOrNull(), KEY) || read(
 
 /** Stores from now on what changes. */
 export function startKeeping() {
+  write(sessionStorageOrNull(), TRIES, ""); // the page has loaded: early.js may count anew
   watch(settings, () => write(localStorageOrNull(), SETTINGS, JSON.stringify(settings)));
   watch([() => secret.key, () => settings.keepKey], ([key, keep]) => {
     write(sessionStorageOrNull(), KEY, keep ? "" : key);

@@ -11,6 +11,7 @@ import { requestHeaders, settings } from "./settings.js";
 import { getJson } from "./stream.js";
 
 const SAVE_EVERY_MS = 400;
+const ASK_AGAIN_MS = 3000;
 
 export const store = shallowReactive({
   view: "chat",
@@ -20,6 +21,7 @@ export const store = shallowReactive({
   config: null,
   models: [],
   problem: "",
+  locked: false, // the gateway asks for a key
   kept: true,
   online: navigator.onLine,
   menuOpen: false,
@@ -87,22 +89,24 @@ function titled() {
   return store.current.title ? `${store.current.title} · tokenlane` : "tokenlane";
 }
 
-/** Asks the server for its defaults and models. */
+let asking = null;
+
+/** Asks the server for its defaults and models, again and again until it has both. */
 export async function loadService() {
+  clearTimeout(asking);
   try {
-    const [config, models] = await Promise.all([
-      getJson("ui/config"),
-      getJson("v1/models", { headers: requestHeaders() }).catch((error) => error),
-    ]);
-    store.config = config;
-    store.models = models instanceof Error ? [] : models.data.map(({ id }) => id);
-    store.problem = models instanceof Error && models.status !== 401 ? models.message : "";
+    store.config = await getJson("ui/config");
+    const { data } = await getJson("v1/models", { headers: requestHeaders() });
+    store.models = data.map(({ id }) => id);
+    Object.assign(store, { problem: "", locked: false });
   } catch (error) {
-    store.problem = error.message;
-    return;
+    store.models = [];
+    store.locked = error.status === 401;
+    store.problem = store.locked ? "" : error.message;
   }
-  if (!store.models.includes(settings.model)) settings.model = store.models[0] ?? "";
-  if (!store.config.lanes.some(({ name }) => name === settings.lane)) settings.lane = "";
+  if (!store.models.length && !store.locked) asking = setTimeout(loadService, ASK_AGAIN_MS);
+  if (store.models.length && !store.models.includes(settings.model)) settings.model = store.models[0];
+  if (store.config && !store.config.lanes.some(({ name }) => name === settings.lane)) settings.lane = "";
 }
 
 /** Whether the lane that would answer now has simulated engines alone. */

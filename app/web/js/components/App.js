@@ -36,6 +36,7 @@ function header() {
 function banner() {
   let text = "";
   if (!store.online) text = t("app.offline");
+  else if (store.locked) text = t("turn.unauthorized");
   else if (store.problem) text = t("app.noService", { reason: store.problem });
   else if (!store.kept) text = t("app.memoryOnly");
   return text && h("p", { class: "banner", role: "status" }, text);

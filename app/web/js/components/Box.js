@@ -41,7 +41,7 @@ export default {
       style.height = `${area.value.scrollHeight}px`;
     };
     const submit = () => {
-      if (running() || !text.value.trim()) return;
+      if (running() || !text.value.trim() || !store.models.length) return;
       send(text.value);
       text.value = "";
     };
@@ -63,7 +63,7 @@ export default {
         ? h("button", { type: "button", key: "stop", class: "send stop", "aria-label": t("box.stop"), title: `${t("box.stop")} (Esc)`, onClick: stop }, [
             h(Icon, { name: "stop", filled: true }),
           ])
-        : h("button", { type: "submit", key: "send", class: "send", "aria-label": t("box.send"), title: t("box.send"), disabled: !text.value.trim() || !settings.model }, [
+        : h("button", { type: "submit", key: "send", class: "send", "aria-label": t("box.send"), title: t("box.send"), disabled: !text.value.trim() || !store.models.length }, [
             h(Icon, { name: "send" }),
           ]);
 
