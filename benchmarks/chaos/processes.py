@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -39,11 +40,18 @@ SETTINGS: Mapping[str, object] = {
 """Short times, few places: everything that can be reached in an hour should be reached often."""
 
 
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody listens on, below those that the system gives to clients.
+
+    One of those could be taken by a client while its engine is down, even by the gateway that tries to connect.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randint(12000, 32000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            ports += [port] if port not in ports else []
+    return ports
 
 
 class Program:
@@ -117,6 +125,14 @@ class Program:
             return 0, b""
         return int(head[9:12] or 0), body
 
+    async def restart(self, patience: float = 60.0) -> None:
+        """Starts it anew, again if it ends at once, and returns when it is well; raises TimeoutError."""
+        async with asyncio.timeout(patience):
+            while (await self.get("/health", 1.0))[0] != 200:
+                if self._process is None or self._process.returncode is not None:
+                    await self.start()
+                await asyncio.sleep(0.1)
+
     async def until(self, path: str, patience: float = 60.0) -> None:
         """Returns when GET `path` gives 200; raises TimeoutError."""
         async with asyncio.timeout(patience):
@@ -124,18 +140,16 @@ class Program:
                 await asyncio.sleep(0.05)
 
 
-def engine(name: str, folder: Path) -> Program:
+def engine(name: str, port: int, folder: Path) -> Program:
     """A simulated engine. Its pace is a matter of each request."""
-    port = free_port()
     return Program(name, port, ["sim", "--port", str(port), "--jitter", "0.3", "--tokens", "60"], folder)
 
 
-def gateway(engines: Mapping[str, list[Program]], folder: Path) -> Program:
+def gateway(engines: Mapping[str, list[Program]], port: int, folder: Path) -> Program:
     """A gateway in front of the engines of each lane."""
     settings = dict(SETTINGS)
     for lane, programs in engines.items():
         urls = [{"url": f"http://127.0.0.1:{each.port}", "name": each.name, "kind": "sim"} for each in programs]
         settings[f"lanes.{lane}.engines"] = json.dumps(urls)
-    port = free_port()
     given = [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
     return Program("gateway", port, ["serve", "--port", str(port), *given], folder)

@@ -160,9 +160,11 @@ class Storm:
 @asynccontextmanager
 async def stage(folder: Path) -> AsyncIterator[tuple[dict[str, list[Program]], Program]]:
     """The engines and the gateway, up and ready; nothing of them is left afterwards."""
-    lanes = {lane: [processes.engine(f"{lane}-{n}", folder) for n in range(processes.ENGINES_A_LANE)] for lane in LANES}
-    engines = [engine for each in lanes.values() for engine in each]
-    gateway = processes.gateway(lanes, folder)
+    names = [f"{lane}-{n}" for lane in LANES for n in range(processes.ENGINES_A_LANE)]
+    own, *ports = processes.free_ports(len(names) + 1)
+    engines = [processes.engine(name, port, folder) for name, port in zip(names, ports, strict=True)]
+    lanes = {lane: [engine for engine in engines if engine.name.startswith(lane)] for lane in LANES}
+    gateway = processes.gateway(lanes, own, folder)
     try:
         for program in engines:
             await program.start()

@@ -71,5 +71,4 @@ class Troubles:
         engine.tell(signal.SIGCONT)
         if (await engine.get("/health"))[0] != 200:
             await engine.ended(3)
-            await engine.start()
-            await engine.until("/health")
+            await engine.restart()
