@@ -29,8 +29,9 @@ def headers_of(passage: Passage) -> dict[str, str]:
 
 
 def note(scope: Scope, passage: Passage) -> None:
-    """Adds to the request's access line what is known once it has ended."""
+    """Leaves the report of a request that has ended, and adds to its access line what is known then."""
     report = passage.report
+    scope["state"]["report"] = report
     line = scope["state"].get("access")
     if report is None or line is None:
         return

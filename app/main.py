@@ -7,6 +7,7 @@ from fastapi import FastAPI
 
 from app import errors, wiring
 from app.api import ROUTERS, files
+from app.guard import Guard
 from app.middleware import AccessLine, BodyLimit, HeadLimit, RequestId
 from app.straight import Straight
 from app.upload import MAX_FORM
@@ -36,6 +37,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Straight, owner=app)
     app.add_middleware(BodyLimit, limit=settings.limits.body_bytes, larger=larger)
     app.add_middleware(HeadLimit, head=settings.limits.head_bytes, header=settings.limits.header_bytes)
+    app.add_middleware(Guard, more=["/metrics"] if settings.server.metrics_open else [])
     if settings.server.access_log:
         app.add_middleware(AccessLine)
     app.add_middleware(RequestId)

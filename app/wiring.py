@@ -6,8 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
+from starlette.responses import Response
 
 from app.batch import BatchService
+from app.keys import Keys
+from app.metering import Metered
 from app.metrics import Metrics
 from app.recent import Recent
 from app.sim import SimEngine, SimSettings
@@ -20,8 +23,10 @@ from gateway.batch.signs import SignWatch
 from gateway.buffer import Window
 from gateway.call import Call, read_call, retrieval
 from gateway.gateway import Gateway, Lane, Limits
+from gateway.keys import Key
 from gateway.models import ModelCatalogue
 from gateway.probes import Probes
+from gateway.quota import Quotas
 from gateway.relay import Deadlines
 from gateway.routing.breaker import Breaker
 from gateway.routing.policies import POLICIES as ROUTING_POLICIES
@@ -46,21 +51,33 @@ class Service:
     lanes: LaneNames
     pace: Pace
     batch: BatchService
+    keys: Keys
+    quotas: Quotas
+    observer: Observer
     draining: bool = field(default=False)
 
-    def read(self, endpoint: str, body: bytes, headers: Mapping[str, str], request_id: str) -> Call:
-        """Reads a request; raises InvalidRequest."""
+    def read(
+        self, endpoint: str, body: bytes, headers: Mapping[str, str], request_id: str, key: Key | None = None
+    ) -> Call:
+        """Reads a request; raises what `read_call` does."""
         default = self.settings.default_lane
-        return read_call(endpoint, body, headers, lanes=self.lanes, default=default, request_id=request_id)
+        return read_call(endpoint, body, headers, lanes=self.lanes, default=default, request_id=request_id, key=key)
 
-    def read_retrieval(self, target: str, response_id: str, headers: Mapping[str, str], request_id: str) -> Call:
-        """Reads a request for a stored response as a stream; raises InvalidRequest."""
-        default = self.settings.default_lane
-        return retrieval(target, response_id, headers, lanes=self.lanes, default=default, request_id=request_id)
+    def read_retrieval(
+        self, target: str, response_id: str, headers: Mapping[str, str], request_id: str, key: Key | None = None
+    ) -> Call:
+        """Reads a request for a stored response as a stream; raises what `retrieval` does."""
+        lanes, default = self.lanes, self.settings.default_lane
+        return retrieval(target, response_id, headers, lanes=lanes, default=default, request_id=request_id, key=key)
+
+    def metered(self, response: Response, key: Key | None) -> Response:
+        """The response, within the limits of the key that asks for it."""
+        return response if key is None or not key.limited else Metered(response, key, self.quotas, self.observer)
 
     def not_ready(self) -> list[str]:
         """Why requests should not be sent here, empty if they should."""
         reasons = ["draining"] if self.draining else []
+        reasons += [] if self.keys.ring.loaded else ["the keys cannot be read"]
         down = [name for name, lane in self.gateway.lanes.items() if not lane.pool.capacity()]
         return reasons + [f"lane {name} has no engine" for name in down]
 
@@ -99,7 +116,7 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         stack.push_async_callback(client.aclose)
         lanes = _lanes(settings, engines)
         gates = {id(lane.gate): lane.gate for lane in lanes.values()}.values()
-        metrics = Metrics(lambda: [gate.statistics() for gate in gates])
+        metrics = Metrics(lambda: [gate.statistics() for gate in gates], lambda: [lane.pool for lane in lanes.values()])
         recent = Recent(lanes, asyncio.get_running_loop().time)
         observers = Observers([metrics, recent])
         ticker = Ticker(asyncio.get_running_loop())
@@ -112,7 +129,31 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
         models = ModelCatalogue(client, list(distinct))
         batch = await stack.enter_async_context(_batches(settings, gateway, names, models, observers))
-        yield Service(settings, gateway, models, metrics, recent, names, pace, batch)
+        keys = Keys(settings)
+        stack.push_async_callback(keys.aclose)
+        await keys.start()
+        quotas = await stack.enter_async_context(_quotas(settings))
+        yield Service(settings, gateway, models, metrics, recent, names, pace, batch, keys, quotas, observers)
+
+
+@asynccontextmanager
+async def _quotas(settings: Settings) -> AsyncIterator[Quotas]:
+    """The limits of keys, counted here or in Redis, for as long as the block lasts."""
+    clock, url = asyncio.get_running_loop().time, settings.keys.redis_url
+    if url is None:
+        yield Quotas(clock)
+        return
+    from gateway.quota.redis import connected  # noqa: PLC0415 - the extra `redis` may not be installed
+
+    async with connected(url.get_secret_value()) as shared:
+        yield Quotas(clock, shared, report=_redis_report)
+
+
+def _redis_report(back: bool) -> None:
+    if back:
+        log.info("Redis is back: gateways count the limits of keys together again")
+    else:
+        log.warning("Redis cannot be reached: this gateway counts the limits of keys for itself")
 
 
 @asynccontextmanager
@@ -124,7 +165,7 @@ async def _batches(
     observers.add(signs)
     service = BatchService(settings, gateway, names, models, signs)
     try:
-        await service.start()
+        service.start()
         yield service
     finally:
         await service.aclose()

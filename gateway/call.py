@@ -1,13 +1,14 @@
 """A request as the gateway understands it: which endpoint, which lane, what goes to the engine."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.admission.choice import LaneNames, choose_lane
 from gateway.buffer import Window
 from gateway.endpoints import ENDPOINTS, RETRIEVE, Endpoint
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, ModelNotFound
+from gateway.keys.key import Key
 from gateway.wire.request import REMOVE, edit, flag_field, read_object, string_field
 
 MAX_TOKENS, MAX_DELAY = 64, 1.0
@@ -29,6 +30,7 @@ class Call:
         session: what requests that should meet the same engine have in common, if the client says it.
         stored: the id of the stored response that it goes on from, or asks for: only the engine that keeps it will do.
         target: at the engine, where it is not the endpoint's path.
+        hides_usage: the engine is asked for the usage of the stream, which the client did not ask for.
     """
 
     endpoint: Endpoint
@@ -41,6 +43,7 @@ class Call:
     session: str | None = None
     stored: str | None = None
     target: str | None = None
+    hides_usage: bool = False
 
 
 def read_call(
@@ -51,9 +54,9 @@ def read_call(
     lanes: LaneNames,
     default: str,
     request_id: str,
-    allowed: Collection[str] | None = None,
+    key: Key | None = None,
 ) -> Call:
-    """Reads a request. Raises InvalidRequest for what no engine could make sense of.
+    """Reads a request.
 
     Args:
         endpoint: its path, one of `ENDPOINTS`.
@@ -62,7 +65,11 @@ def read_call(
         lanes: the lanes there are, and their roles.
         default: the lane of a request that asks for none.
         request_id: of this request.
-        allowed: the lanes this client may use, None for all.
+        key: what the client may do, None: everything.
+
+    Raises:
+        InvalidRequest: no engine could make sense of it.
+        LaneForbidden, ModelNotFound: not with this key.
     """
     read = read_object(body)
     row = ENDPOINTS[endpoint]
@@ -73,30 +80,58 @@ def read_call(
         service_tier=None if isinstance(tier, str) and tier in row.tiers else tier,
         model=string_field(read, "model"),
         default=default,
-        ceiling=allowed,
+        ceiling=key.lanes if key else None,
     )
+    if key is not None and not key.may_ask(choice.model):
+        raise ModelNotFound(f"The model {(choice.model or '')[:256]!r} does not exist.")
+    stream = flag_field(read, "stream") if row.dialect else False
     changes: dict[str, Any] = {}
     if choice.strip_tier:
         changes["service_tier"] = REMOVE
     if choice.model != read.get("model"):
         changes["model"] = choice.model
+    counts = key is not None and key.tokens_per_minute is not None and stream and row.dialect == "openai"
+    asks_usage = _with_usage(read.get("stream_options")) if counts else None
+    if asks_usage is not None:
+        changes["stream_options"] = asks_usage
     return Call(
         endpoint=row,
         body=edit(body, changes) if changes else body,
         headers=_without_id(headers),
-        stream=flag_field(read, "stream") if row.dialect else False,
+        stream=stream,
         lane=choice.lane,
         tier=choice.tier if row.states_tier else None,
         request_id=request_id,
         session=headers.get("x-session-id") or string_field(read, "prompt_cache_key"),
         stored=string_field(read, "previous_response_id") if row.keeps else None,
+        hides_usage=asks_usage is not None,
     )
 
 
+def _with_usage(options: object) -> dict[str, Any] | None:
+    """Stream options that ask for the usage; None where the client asks itself, or where only the engine can judge.
+
+    Usage on every chunk (vLLM's `continuous_usage_stats`) means nothing without `include_usage`, and has to stay so.
+    """
+    if options is None:
+        return {"include_usage": True}
+    if not isinstance(options, dict) or not (options.get("include_usage") is None or options["include_usage"] is False):
+        return None
+    continuous = {"continuous_usage_stats": False} if "continuous_usage_stats" in options else {}
+    return {**options, "include_usage": True, **continuous}
+
+
 def retrieval(
-    target: str, response_id: str, headers: Mapping[str, str], *, lanes: LaneNames, default: str, request_id: str
+    target: str,
+    response_id: str,
+    headers: Mapping[str, str],
+    *,
+    lanes: LaneNames,
+    default: str,
+    request_id: str,
+    key: Key | None = None,
 ) -> Call:
-    """A stored response as a stream. Raises InvalidRequest for a lane that there is not.
+    """A stored response as a stream. Raises InvalidRequest, LaneForbidden for a lane that there is not, or not for it.
 
     Args:
         target: path and query at the engine.
@@ -105,9 +140,11 @@ def retrieval(
         lanes: the lanes there are.
         default: the lane of a request that asks for none.
         request_id: of this request.
+        key: what the client may do, None: everything.
     """
     header = headers.get("x-tokenlane-lane")
-    choice = choose_lane(lanes, header=header, service_tier=None, model=None, default=default, ceiling=None)
+    ceiling = key.lanes if key else None
+    choice = choose_lane(lanes, header=header, service_tier=None, model=None, default=default, ceiling=ceiling)
     return Call(
         endpoint=RETRIEVE,
         body=b"",

@@ -161,6 +161,7 @@ class Passage:
         self.queued = 0.0
         self.engine_wait = 0.0
         self.report: RequestEnded | None = None
+        self._overhead: float | None = None
         self._gateway = gateway
         self._lane = gateway.lanes[call.lane]
         self._cut = cut
@@ -216,6 +217,7 @@ class Passage:
         if buffer.failure is not None and not buffer.has_event:
             raise buffer.failure
         self._remember(buffer.answer_id)
+        self._note_overhead()
 
     async def pump(self, write: Write) -> None:
         """Writes the stream to its end, each flush as soon as it is due."""
@@ -237,6 +239,7 @@ class Passage:
         read = read_whole(body, self.call.tier)
         self._whole_stats = read.stats
         self._remember(read.answer_id)
+        self._note_overhead()
         return WholeAnswer(response.status, read.body, response.headers.get("content-type", "application/json"))
 
     def error_event(self, error: BaseException) -> bytes:
@@ -372,11 +375,15 @@ class Passage:
             max_event=limits.event,
             high_water=limits.high_water,
             dialect=endpoint.dialect or "openai",
+            hide_usage=self.call.hides_usage,
         )
 
     def _remember(self, answer_id: str | None) -> None:
         if self.call.endpoint.keeps and answer_id is not None and self._lease is not None:
             self._gateway.stored.remember(answer_id, self._lease.engine)
+
+    def _note_overhead(self) -> None:
+        self._overhead = max(0.0, self.elapsed - self.queued - self.engine_wait)
 
     def _report(self, error: BaseException | None) -> RequestEnded:
         stats = self._buffer.stats if self._buffer is not None else self._whole_stats
@@ -393,6 +400,7 @@ class Passage:
             queued=self.queued,
             ttft=None if first is None else first - self._arrived,
             stats=stats,
+            overhead=self._overhead,
         )
 
     def _status(self, error: BaseException | None) -> int:

@@ -61,6 +61,16 @@ class StreamStats:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRefused:
+    """A request was refused before it came to a lane.
+
+    `reason`: the name of an error about keys, or the limit that is used up: `requests`, `tokens`, `parallel`.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestAdmitted:
     """A request got its slot after `waited` seconds in the queue of `lane`."""
 
@@ -93,7 +103,8 @@ class RequestEnded:
 
     `lane` and `engine` are empty where none was chosen. `status` is the HTTP status sent, 499 for a client that left.
     `duration`, `queued` and `ttft` are seconds; `ttft` runs from the request's arrival until its first token leaves;
-    None where no token came.
+    None where no token came. `overhead` is what the gateway itself took until it had something to send, neither queue
+    nor engine; None where nothing was sent.
     """
 
     endpoint: str
@@ -107,9 +118,10 @@ class RequestEnded:
     queued: float
     ttft: float | None
     stats: StreamStats | None
+    overhead: float | None = None
 
 
-TelemetryEvent = RequestAdmitted | RequestRetried | EngineHealthChanged | RequestEnded
+TelemetryEvent = KeyRefused | RequestAdmitted | RequestRetried | EngineHealthChanged | RequestEnded
 
 
 class Observer(Protocol):

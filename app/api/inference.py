@@ -22,10 +22,12 @@ async def respond(endpoint: Endpoint, request: Request, service: Service) -> Res
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InvalidRequest("The body must be sent with Content-Type: application/json.")
     body = await request.body()
-    call = service.read(endpoint.path, body, headers, request.scope["state"]["request_id"])
+    state = request.scope["state"]
+    key = state.get("key")
+    call = service.read(endpoint.path, body, headers, state["request_id"], key)
     if call.stream:
-        return TokenStream(service.gateway, call, service.pace)
-    return WholeResponse(service.gateway, call)
+        return service.metered(TokenStream(service.gateway, call, service.pace), key)
+    return service.metered(WholeResponse(service.gateway, call), key)
 
 
 def _handler(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:

@@ -30,8 +30,10 @@ async def retrieve(
         return await _asked("GET", response_id, "", service)
     after = "" if starting_after is None else f"&starting_after={starting_after}"
     target = f"{path_of(response_id)}?stream=true{after}"
-    call = service.read_retrieval(target, response_id, dict(request.headers), request.state.request_id)
-    return TokenStream(service.gateway, call, service.pace)
+    state = request.scope["state"]
+    key = state.get("key")
+    call = service.read_retrieval(target, response_id, dict(request.headers), state["request_id"], key)
+    return service.metered(TokenStream(service.gateway, call, service.pace), key)
 
 
 @router.post("/v1/responses/{response_id}/cancel", **by_id("Ends a response that runs in the background."))

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from gateway.buffer.coalesce import STRATEGIES, Window
 from gateway.buffer.endings import DIALECTS
 from gateway.buffer.outbox import Outbox
+from gateway.buffer.unasked import UnaskedUsage
 from gateway.errors import EngineAnswered, EngineBroke, EngineTruncated, GatewayError
 from gateway.telemetry import ITL_BUCKETS, FlushReason, StreamStats
 from gateway.wire.chunks import DONE, parse
@@ -35,6 +36,7 @@ class TokenBuffer:
         max_event: bytes of the largest event that is accepted.
         high_water: bytes that may wait for a client that does not read before `full` is true.
         dialect: a name in `endings.DIALECTS`.
+        hide_usage: the gateway asked for usage and the client did not; see `unasked`.
 
     Attributes:
         has_event: an event came; a comment is none, nor is a `[DONE]` before anything else.
@@ -54,6 +56,7 @@ class TokenBuffer:
         max_event: int = 16 * 2**20,
         high_water: int = 2**20,
         dialect: str = "openai",
+        hide_usage: bool = False,
     ) -> None:
         self.stats = StreamStats()
         self.has_event = False
@@ -64,6 +67,7 @@ class TokenBuffer:
         self._answer = DIALECTS[dialect]()
         self._outbox = Outbox(self.stats)
         self._strategy = STRATEGIES[strategy](window, self._outbox)
+        self._unasked = UnaskedUsage() if hide_usage else None
         self._high_water = high_water
         self.delay = window.delay
         self._engine_error: EngineAnswered | None = None
@@ -198,7 +202,11 @@ class TokenBuffer:
                 self.opening_error = event.data
         self.has_event = True
         self._count(reading.tokens, now, text=reading.text)
-        self._strategy.add(reading, now)
+        if self._unasked is None:
+            self._strategy.add(reading, now)
+            return
+        for each in self._unasked.passed(reading):
+            self._strategy.add(each, now)
 
     def _count(self, tokens: int, now: float, *, text: bool) -> None:
         stats, usage = self.stats, self._answer.usage
@@ -225,6 +233,8 @@ class TokenBuffer:
 
     def _end(self, error: GatewayError | None) -> None:
         self._finished = True
+        for held in self._unasked.rest() if self._unasked else ():
+            self._strategy.add(held, self.stats.last_token_at or 0.0)
         self._strategy.flush(FlushReason.END)
         self.failure = self._verdict(error)
         if self.failure is None:
