@@ -59,7 +59,7 @@ def _said(status: int | str) -> str:
 
 ERRORS = _errors(OpenAIError)
 
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_STREAM: dict[str, dict[str, Any]] = {"text/event-stream": {}}
 
 
 def documented(endpoint: Endpoint) -> dict[str, Any]:
