@@ -89,7 +89,7 @@ def _safe(settings: "Settings") -> Iterator[str]:
     if not is_loopback(server.host) and not server.allow_open and not settings.keys.required:
         yield (
             f"server.host: other machines can reach {server.host or 'every address'} and no key is needed; "
-            "listen on 127.0.0.1, or set keys.required = true, or server.allow_open = true"
+            "listen on 127.0.0.1, set keys.required = true, or set server.allow_open = true"
         )
 
 

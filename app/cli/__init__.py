@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from app.cli import bench, config, engine, serve, sim
+from app.cli import bench, config, engine, keys, serve, sim
 
-COMMANDS = (serve, sim, config, engine, bench)
+COMMANDS = (serve, sim, config, keys, engine, bench)
 
 
 class PrintVersion(argparse.Action):

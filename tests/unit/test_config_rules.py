@@ -57,3 +57,7 @@ def test_sequences_are_compared_only_where_all_engines_tell_them() -> None:
 def test_the_server_gives_up_later_than_the_grace_ends() -> None:
     server = tree(server={"shutdown_grace_s": 7}).server
     assert server.stop_timeout_s > server.shutdown_grace_s
+
+
+def test_a_server_that_needs_keys_may_be_reached_by_other_machines() -> None:
+    assert Settings(server={"host": "0.0.0.0"}, keys={"required": True}).keys.required
