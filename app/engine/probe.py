@@ -76,4 +76,5 @@ def main() -> None:
         json.dump(result, stream)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -69,7 +69,6 @@ async def test_what_the_engine_refuses_keeps_its_status_and_words(name: str, str
 
 
 UNKNOWN = [
-    "/",
     "/v1",
     "/v1/nope",
     "/metrics/",
