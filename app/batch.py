@@ -1,10 +1,11 @@
 """Files and batches within the service: the database is opened when it is first needed.
 
-That is at the first file or batch, or at start where there can be something to go on with: a database that exists, or
-one that is shared. Who makes no batch pays neither memory nor time: the database's libraries are not even imported.
+That is at the first file or batch, or once there can be something to go on with: a file that exists, or a database
+that is shared. Who makes no batch pays neither memory nor time: the database's libraries are not even imported.
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("tokenlane.batch")
 
-RETRY_S = 5.0
-"""Seconds between two tries to reach a shared database at start."""
+LOOK_S = 5.0
+"""Seconds between two looks for a database that is not open yet."""
 
 
 class BatchService:
@@ -47,14 +48,12 @@ class BatchService:
         self._around = (settings, gateway, lanes, models, signs)
         self._opening = asyncio.Lock()
         self._parts: BatchParts | None = None
-        self._waiting: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Goes on with what an earlier process left, if there can be something. Without the database all else works."""
-        if not self._url.startswith("sqlite"):
-            self._waiting = asyncio.create_task(self._wait_for_it())
-        elif await asyncio.to_thread(Path(self._url.removeprefix("sqlite:///")).exists):
-            await self._tried()
+    def start(self) -> None:
+        """Goes on with what there is, as soon as it is there. Without the database all else works."""
+        self._looking = asyncio.create_task(self._look())
 
     async def desk(self) -> Desk:
         """What endpoints ask; opens the database the first time. Raises StoreUnavailable."""
@@ -70,9 +69,9 @@ class BatchService:
 
     async def aclose(self) -> None:
         """Cuts the lines that run and gives them back; closes the database."""
-        if self._waiting is not None:
-            self._waiting.cancel()
-            await asyncio.wait((self._waiting,))
+        self._closing.set()
+        if self._looking is not None:
+            await asyncio.wait((self._looking,))
         if self._parts is not None:
             await self._parts.aclose()
 
@@ -89,20 +88,24 @@ class BatchService:
         opened: BatchParts = await parts.opened(parts.Surroundings(*self._around), self._url)
         return opened
 
-    async def _tried(self) -> bool:
-        try:
-            await self.desk()
-        except StoreUnavailable as error:
-            log.error("the database of batches cannot be opened", error=str(error))  # noqa: TRY400 - no traceback
-            return False
-        return True
+    async def _look(self) -> None:
+        """Opens the database once it can hold work, and tries again while it cannot be opened."""
+        while self._parts is None and not self._closing.is_set():
+            if await asyncio.to_thread(self._may_hold_work):
+                try:
+                    await self.desk()
+                except StoreUnavailable as error:
+                    log.error("the database of batches cannot be opened", error=str(error))  # noqa: TRY400
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._closing.wait()
 
-    async def _wait_for_it(self) -> None:
-        while not await self._tried():  # noqa: ASYNC110 - nothing tells that a database is back
-            await asyncio.sleep(RETRY_S)
+    def _may_hold_work(self) -> bool:
+        """A shared database may; a file once it is there, from an earlier process or another one beside this."""
+        return not self._url.startswith("sqlite") or Path(self._url.removeprefix("sqlite:///")).exists()
 
 
 def _heavy() -> "ModuleType":
-    from app import batch_parts  # noqa: PLC0415 - two seconds and 30 MB that only batches need
+    from app import batch_parts  # noqa: PLC0415 - a second and 50 MB that only batches need
 
     return batch_parts

@@ -19,6 +19,9 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 BUSY_S = 15.0
 """Seconds that a writer waits for another process's turn (SQLite)."""
 
+CONNECT_S = 5.0
+"""Seconds to connect (PostgreSQL)."""
+
 MIGRATION_LOCK = 0x746F6B65
 """Key of PostgreSQL's advisory lock that one gateway at a time migrates under; any number, but always the same."""
 
@@ -38,7 +41,7 @@ class Database:
         parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
         self._sqlite = parsed.get_backend_name() == "sqlite"
         self._writers = asyncio.Lock()
-        self._engine = _sqlite_engine(parsed) if self._sqlite else create_async_engine(parsed, pool_pre_ping=True)
+        self._engine = _sqlite_engine(parsed) if self._sqlite else _postgres_engine(parsed)
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
 
     async def migrate(self) -> None:
@@ -80,6 +83,10 @@ class _translated:  # noqa: N801 - used as a statement
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, SQLAlchemyError | OSError):
             raise StoreUnavailable(type(error).__name__) from error
+
+
+def _postgres_engine(url: Any) -> AsyncEngine:
+    return create_async_engine(url, pool_pre_ping=True, connect_args={"timeout": CONNECT_S})
 
 
 def _sqlite_engine(url: Any) -> AsyncEngine:
