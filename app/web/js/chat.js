@@ -116,7 +116,8 @@ class Job {
     } catch (error) {
       frames.flush();
       if (this.#abort.signal.aborted) this.#end("stopped");
-      else if (error instanceof ConnectionLost && draft.finish) this.#end("done"); // only the usage is missing
+      else if (error instanceof ConnectionLost && draft.finish)
+        this.#end("done"); // only the usage is missing
       else if (isBusy(error) && tries < MOST_TRIES) return !(await this.#wait(error));
       else this.#end("failed", problemOf(error));
     }

@@ -220,7 +220,11 @@ export async function removeAll() {
 
 /** The first words of the first message of a person. */
 export function firstWords(messages) {
-  const text = messages.find(({ role }) => role === "user")?.content.trim().split("\n")[0] ?? "";
+  const text =
+    messages
+      .find(({ role }) => role === "user")
+      ?.content.trim()
+      .split("\n")[0] ?? "";
   return text.length > 60 ? `${text.slice(0, 60).trimEnd()}…` : text;
 }
 

@@ -60,12 +60,30 @@ export default {
 
     const button = () =>
       running()
-        ? h("button", { type: "button", key: "stop", class: "send stop", "aria-label": t("box.stop"), title: `${t("box.stop")} (Esc)`, onClick: stop }, [
-            h(Icon, { name: "stop", filled: true }),
-          ])
-        : h("button", { type: "submit", key: "send", class: "send", "aria-label": t("box.send"), title: t("box.send"), disabled: !text.value.trim() || !store.models.length }, [
-            h(Icon, { name: "send" }),
-          ]);
+        ? h(
+            "button",
+            {
+              type: "button",
+              key: "stop",
+              class: "send stop",
+              "aria-label": t("box.stop"),
+              title: `${t("box.stop")} (Esc)`,
+              onClick: stop,
+            },
+            [h(Icon, { name: "stop", filled: true })],
+          )
+        : h(
+            "button",
+            {
+              type: "submit",
+              key: "send",
+              class: "send",
+              "aria-label": t("box.send"),
+              title: t("box.send"),
+              disabled: !text.value.trim() || !store.models.length,
+            },
+            [h(Icon, { name: "send" })],
+          );
 
     return () =>
       h(

@@ -58,20 +58,28 @@ export default {
         nextTick(toEnd);
       },
     );
-    watch(() => store.current.messages.length, () => nextTick(toEnd));
+    watch(
+      () => store.current.messages.length,
+      () => nextTick(toEnd),
+    );
 
     const keys = (event) => {
       if (event.key === "Escape" && running() && !event.isComposing) stop();
     };
 
-    const turn = (message, last) => h(message.role === "user" ? UserTurn : AnswerTurn, { key: message.id, message, last });
+    const turn = (message, last) =>
+      h(message.role === "user" ? UserTurn : AnswerTurn, { key: message.id, message, last });
 
     const thread = (messages) => {
       const hidden = Math.max(0, messages.length - count.value);
       const shown = messages.slice(hidden);
       return h("div", { class: "thread", ref: content }, [
         hidden > 0 && h("button", { type: "button", class: "quiet", onClick: earlier }, t("turn.earlier")),
-        h("ol", { class: "turns" }, shown.map((message, i) => h("li", { key: message.id }, [turn(message, i === shown.length - 1)]))),
+        h(
+          "ol",
+          { class: "turns" },
+          shown.map((message, i) => h("li", { key: message.id }, [turn(message, i === shown.length - 1)])),
+        ),
       ]);
     };
 

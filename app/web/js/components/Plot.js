@@ -77,7 +77,10 @@ export default {
       dark.removeEventListener("change", redraw);
       plot.destroy();
     });
-    watch(() => [props.middle, props.high], () => plot.setData(data()));
+    watch(
+      () => [props.middle, props.high],
+      () => plot.setData(data()),
+    );
     watch(() => settings.theme, redraw);
 
     return () => h("div", { class: "plot-area", ref: root, role: "img", "aria-label": props.label });

@@ -21,13 +21,28 @@ function numberField(name, label, { min, max, step, placeholder = t("set.serverD
     if (target.validity.valid) settings[name] = target.value;
   };
   const control = (given) =>
-    h("input", { type: "number", inputmode: "decimal", min, max, step, placeholder, value: settings[name], onInput: change, ...given });
+    h("input", {
+      type: "number",
+      inputmode: "decimal",
+      min,
+      max,
+      step,
+      placeholder,
+      value: settings[name],
+      onInput: change,
+      ...given,
+    });
   return field(name, label, control, hint);
 }
 
 function textField(name, label, hint, rows) {
   const change = ({ target }) => (settings[name] = target.value);
-  return field(name, label, (given) => h("textarea", { rows, dir: "auto", value: settings[name], onInput: change, ...given }), hint);
+  return field(
+    name,
+    label,
+    (given) => h("textarea", { rows, dir: "auto", value: settings[name], onInput: change, ...given }),
+    hint,
+  );
 }
 
 function choice(name, label, options) {
@@ -43,7 +58,10 @@ function choice(name, label, options) {
 
 function section(name, content) {
   const id = `set-section-${name}`;
-  return h("section", { class: "set", "aria-labelledby": id, key: name }, [h("h3", { id }, t(`set.${name}`)), ...content]);
+  return h("section", { class: "set", "aria-labelledby": id, key: name }, [
+    h("h3", { id }, t(`set.${name}`)),
+    ...content,
+  ]);
 }
 
 function sampling() {
@@ -190,7 +208,10 @@ export default {
             h("h2", { id: "set-title" }, t("set.title")),
             h(IconButton, { icon: "close", label: t("app.close"), onClick: close }),
           ]),
-          section("model", [choice("model", t("box.model"), modelOptions()), choice("lane", t("box.lane"), laneOptions())]),
+          section("model", [
+            choice("model", t("box.model"), modelOptions()),
+            choice("lane", t("box.lane"), laneOptions()),
+          ]),
           sampling(),
           buffer(),
           access(),

@@ -92,7 +92,10 @@ const Item = {
   emits: ["rename", "renamed"],
   setup(props, { emit }) {
     const input = ref(null);
-    watch(() => props.renaming, (now) => now && nextTick(() => input.value?.select()));
+    watch(
+      () => props.renaming,
+      (now) => now && nextTick(() => input.value?.select()),
+    );
 
     const keys = (event) => {
       if (event.isComposing) return;
@@ -114,7 +117,13 @@ const Item = {
       const title = given || t("list.untitled");
       if (props.renaming) {
         const handlers = { onKeydown: keys, onBlur: done };
-        const field = h("input", { ref: input, class: "rename", "aria-label": t("list.title"), value: given, ...handlers });
+        const field = h("input", {
+          ref: input,
+          class: "rename",
+          "aria-label": t("list.title"),
+          value: given,
+          ...handlers,
+        });
         return h("li", [field]);
       }
       const here = store.view === "chat" && store.current.id === id;

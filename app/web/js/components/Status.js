@@ -34,7 +34,11 @@ export default {
     return () =>
       h("div", { class: "status scroller", tabindex: 0, role: "region", "aria-label": t("status.title") }, [
         h("p", { class: ["live", state.value], role: "status" }, t(`status.${state.value}`)),
-        h("div", { class: "lanes" }, snapshot.value?.lanes.map((lane) => laneCard(lane, snapshot.value.slot_s))),
+        h(
+          "div",
+          { class: "lanes" },
+          snapshot.value?.lanes.map((lane) => laneCard(lane, snapshot.value.slot_s)),
+        ),
       ]);
   },
 };
@@ -79,16 +83,28 @@ function meter(label, value, most, hint = null) {
 
 function bar(label, share) {
   const value = Math.round(share * 100);
-  const meter = { role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": value };
+  const meter = {
+    role: "meter",
+    "aria-label": label,
+    "aria-valuemin": 0,
+    "aria-valuemax": 100,
+    "aria-valuenow": value,
+  };
   return h("div", { class: "bar", ...meter }, [h("span", { style: { width: `${value}%` } })]);
 }
 
 function plot(kind, now, middle, high, slot) {
   const values = now
-    ? ["p50", "p95", "p99"].map((name) => h("span", { key: name }, [h("small", name), number(now[name], now[name] < 100 ? 1 : 0)]))
+    ? ["p50", "p95", "p99"].map((name) =>
+        h("span", { key: name }, [h("small", name), number(now[name], now[name] < 100 ? 1 : 0)]),
+      )
     : [h("span", { key: "none" }, t("status.noData"))];
   return h("div", { class: "plot" }, [
-    h("header", [h("h3", t(`status.${kind}`)), h("small", t("status.percentiles")), h("div", { class: "now" }, values)]),
+    h("header", [
+      h("h3", t(`status.${kind}`)),
+      h("small", t("status.percentiles")),
+      h("div", { class: "now" }, values),
+    ]),
     h(Plot, { label: t(`status.${kind}`), middle, high, slot }),
   ]);
 }
@@ -116,7 +132,11 @@ function engines(all) {
   const row = ({ name, state, reason, in_flight: busy, pool_size: most }) =>
     h("tr", { key: name }, [
       h("th", { scope: "row" }, name),
-      h("td", [h("span", { class: ["state", state] }, t(`status.${state}`)), " ", state !== "closed" && h("small", reason)]),
+      h("td", [
+        h("span", { class: ["state", state] }, t(`status.${state}`)),
+        " ",
+        state !== "closed" && h("small", reason),
+      ]),
       h("td", { class: "count" }, `${number(busy)} / ${number(most)}`),
     ]);
   const heads = ["engine", "state", "load"].map((name) => h("th", { scope: "col", key: name }, t(`status.${name}`)));

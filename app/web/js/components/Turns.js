@@ -71,7 +71,11 @@ export const UserTurn = {
         }),
         h("div", { class: "editor-row" }, [
           h("button", { type: "button", class: "plain", onClick: () => (editing.value = false) }, t("turn.cancel")),
-          h("button", { type: "button", class: "primary", disabled: !text.value.trim(), onClick: save }, t("turn.save")),
+          h(
+            "button",
+            { type: "button", class: "primary", disabled: !text.value.trim(), onClick: save },
+            t("turn.save"),
+          ),
         ]),
       ]);
 
@@ -97,7 +101,8 @@ export const AnswerTurn = {
         message.reasoning && h(Reasoning, { message, live: onItsWay.value && !message.content }),
         message.content && h(Markdown, { text: message.content, final: !onItsWay.value }),
         ...message.toolCalls.filter(Boolean).map(toolCall),
-        isSilent(message) && h("p", { class: "dots" }, [h("span", { class: "unseen" }, t("turn.waiting")), dot(), dot(), dot()]),
+        isSilent(message) &&
+          h("p", { class: "dots" }, [h("span", { class: "unseen" }, t("turn.waiting")), dot(), dot(), dot()]),
         h(Notice, { message }),
       ];
     };
@@ -105,14 +110,29 @@ export const AnswerTurn = {
       const { message, last } = props;
       return h("div", { class: "actions" }, [
         message.content && h(CopyButton, { text: message.content }),
-        last && h(IconButton, { icon: "retry", label: t("turn.regenerate"), disabled: running(), onClick: () => regenerate(message) }),
+        last &&
+          h(IconButton, {
+            icon: "retry",
+            label: t("turn.regenerate"),
+            disabled: running(),
+            onClick: () => regenerate(message),
+          }),
       ]);
     };
     return () =>
-      h("article", { class: ["turn", "answer", { last: props.last }], "aria-label": t("turn.assistant"), "aria-busy": onItsWay.value }, [
-        ...parts(),
-        !onItsWay.value && h("footer", { class: "under" }, [actions(), props.message.meta && meta(props.message.meta)]),
-      ]);
+      h(
+        "article",
+        {
+          class: ["turn", "answer", { last: props.last }],
+          "aria-label": t("turn.assistant"),
+          "aria-busy": onItsWay.value,
+        },
+        [
+          ...parts(),
+          !onItsWay.value &&
+            h("footer", { class: "under" }, [actions(), props.message.meta && meta(props.message.meta)]),
+        ],
+      );
   },
 };
 
@@ -133,7 +153,9 @@ const Reasoning = {
     const summary = () => {
       const { thinkingTime } = props.message;
       if (!props.live) return t("turn.thoughtFor", { time: duration(thinkingTime ?? 0) });
-      return h(Clock, { text: () => t("turn.thinkingFor", { time: `${Math.floor((performance.now() - began) / 1000)} s` }) });
+      return h(Clock, {
+        text: () => t("turn.thinkingFor", { time: `${Math.floor((performance.now() - began) / 1000)} s` }),
+      });
     };
     const toggled = (event) => (unfolded.value = event.target.open);
     return () =>
@@ -193,7 +215,11 @@ function failed(message) {
     h("p", [h(Icon, { name: "alert" }), t(`turn.${problem.kind}`, problem)]),
     problem.kind === "unauthorized" &&
       h("button", { type: "button", class: "plain", onClick: settings }, t("app.settings")),
-    h("button", { type: "button", class: "plain", disabled: running(), onClick: () => regenerate(message) }, t("turn.retry")),
+    h(
+      "button",
+      { type: "button", class: "plain", disabled: running(), onClick: () => regenerate(message) },
+      t("turn.retry"),
+    ),
   ]);
 }
 
@@ -213,6 +239,8 @@ function meta({ lane, engine, queue, ttft, speed, tokens, overhead, request }) {
     { class: "meta", "aria-label": t("meta.label"), title: request ? t("meta.request", { id: request }) : null },
     rows
       .filter(([, value]) => value !== null && value !== undefined)
-      .map(([name, value]) => h("div", { key: name, class: `meta-${name}` }, [h("dt", t(`meta.${name}`)), h("dd", value)])),
+      .map(([name, value]) =>
+        h("div", { key: name, class: `meta-${name}` }, [h("dt", t(`meta.${name}`)), h("dd", value)]),
+      ),
   );
 }
