@@ -6,6 +6,7 @@ that is shared. Who makes no batch pays neither memory nor time: the database's 
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from gateway.batch.desk import Desk
 from gateway.batch.signs import SignWatch
 from gateway.batch.store import StoreUnavailable
 from gateway.gateway import Gateway
+from gateway.keys import Keyring
 from gateway.models import ModelCatalogue
 
 if TYPE_CHECKING:
@@ -30,22 +32,28 @@ LOOK_S = 5.0
 """Seconds between two looks for a database that is not open yet."""
 
 
-class BatchService:
-    """What the service holds of files and batches.
+@dataclass(frozen=True, slots=True)
+class BatchSurroundings:
+    """What files and batches need of the rest of the service.
 
-    Args:
-        settings: the whole tree.
-        gateway: runs the lines.
-        lanes: the lanes there are.
-        models: what is served.
-        signs: how the interactive lane does.
+    `gateway` runs the lines, `models` knows what is served, `signs` how the interactive lane does, `keys` whose a
+    batch is.
     """
 
-    def __init__(
-        self, settings: Settings, gateway: Gateway, lanes: LaneNames, models: ModelCatalogue, signs: SignWatch
-    ) -> None:
-        self._settings = settings
-        self._around = (settings, gateway, lanes, models, signs)
+    settings: Settings
+    gateway: Gateway
+    lanes: LaneNames
+    models: ModelCatalogue
+    signs: SignWatch
+    keys: Keyring
+
+
+class BatchService:
+    """What the service holds of files and batches."""
+
+    def __init__(self, around: BatchSurroundings) -> None:
+        self._around = around
+        self._settings = around.settings.batch
         self._opening = asyncio.Lock()
         self._parts: BatchParts | None = None
         self._closing = asyncio.Event()
@@ -75,17 +83,10 @@ class BatchService:
         if self._parts is not None:
             await self._parts.aclose()
 
-    @property
-    def _url(self) -> str:
-        configured = self._settings.batch.database_url
-        if configured is not None:
-            return configured.get_secret_value()
-        return f"sqlite:///{self._settings.batch.data_dir.absolute() / 'batch.sqlite3'}"
-
     async def _opened(self) -> "BatchParts":
         parts = await asyncio.to_thread(_heavy)
-        await asyncio.to_thread(self._settings.batch.data_dir.mkdir, parents=True, exist_ok=True)
-        opened: BatchParts = await parts.opened(parts.Surroundings(*self._around), self._url)
+        await asyncio.to_thread(self._settings.data_dir.mkdir, parents=True, exist_ok=True)
+        opened: BatchParts = await parts.opened(self._around)
         return opened
 
     async def _look(self) -> None:
@@ -102,7 +103,9 @@ class BatchService:
 
     def _may_hold_work(self) -> bool:
         """A shared database may; a file once it is there, from an earlier process or another one beside this."""
-        return not self._url.startswith("sqlite") or Path(self._url.removeprefix("sqlite:///")).exists()
+        return (
+            not self._settings.url.startswith("sqlite") or Path(self._settings.url.removeprefix("sqlite:///")).exists()
+        )
 
 
 def _heavy() -> "ModuleType":

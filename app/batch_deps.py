@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
 
-from app.deps import ServiceDep
+from app.deps import KeyDep, ServiceDep
 from gateway.batch.desk import Desk
 
 
@@ -12,11 +12,10 @@ async def _desk(service: ServiceDep) -> Desk:
     return await service.batch.desk()
 
 
-async def _owner(request: Request) -> str | None:
-    """The id of the key that the request came with, None while there are no keys."""
-    key_id: str | None = getattr(request.state, "key_id", None)
-    return key_id
+async def _owner(key: KeyDep) -> str | None:
+    return key.id if key is not None else None
 
 
 DeskDep = Annotated[Desk, Depends(_desk)]
 OwnerDep = Annotated[str | None, Depends(_owner)]
+"""The id of the key that files and batches belong to; None where nobody needs one."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from app.batch import BatchSurroundings
 from config.batch import window_seconds
-from config.settings import Settings
-from gateway.admission.choice import LaneNames
 from gateway.batch.assembly import Assembler
 from gateway.batch.blobs import Blobs
 from gateway.batch.desk import Desk, Terms
@@ -18,30 +17,17 @@ from gateway.batch.jobs import ENDPOINTS as OFFERED
 from gateway.batch.moves import Mover
 from gateway.batch.pacing import Pacing
 from gateway.batch.runner import Runner
-from gateway.batch.signs import SignWatch
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import StoreUnavailable, Worker
 from gateway.batch.validation import Knows, Validator
 from gateway.endpoints import ENDPOINTS
-from gateway.errors import NoEngine
-from gateway.gateway import Gateway
-from gateway.models import ModelCatalogue
+from gateway.errors import KeyRejected, KeysUnavailable, NoEngine
+from gateway.keys import Key, Keyring
 
 log = structlog.get_logger("tokenlane.batch")
 
 AFTER_FAULT_S = 5.0
 """Seconds until the runner goes on after a fault of this program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What files and batches need of the rest of the service."""
-
-    settings: Settings
-    gateway: Gateway
-    lanes: LaneNames
-    models: ModelCatalogue
-    signs: SignWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +46,9 @@ class BatchParts:
         await self.database.aclose()
 
 
-async def opened(around: Surroundings, url: str) -> BatchParts:
+async def opened(around: BatchSurroundings) -> BatchParts:
     """Opens the database and starts the runner. Raises StoreUnavailable."""
-    database = Database(url)
+    database = Database(around.settings.batch.url)
     try:
         await database.migrate()
     except StoreUnavailable:
@@ -77,7 +63,7 @@ async def opened(around: Surroundings, url: str) -> BatchParts:
     return BatchParts(database, desk, runner, asyncio.create_task(_run(runner)))
 
 
-def _runner(around: Surroundings, catalogue: SqlCatalogue, ledger: SqlLedger, blobs: Blobs) -> Runner:
+def _runner(around: BatchSurroundings, catalogue: SqlCatalogue, ledger: SqlLedger, blobs: Blobs) -> Runner:
     settings = around.settings.batch
     ceiling = settings.concurrency or around.settings.slots_of(around.lanes.batch)
     validator = Validator(ledger, blobs, lambda: _known(around), settings.max_lines, settings.line_bytes)
@@ -85,7 +71,7 @@ def _runner(around: Surroundings, catalogue: SqlCatalogue, ledger: SqlLedger, bl
     return Runner(
         ledger=ledger,
         blobs=blobs,
-        executor=Executor(around.gateway, around.lanes, settings.attempts),
+        executor=Executor(around.gateway, around.lanes, settings.attempts, lambda owner: _key_of(around.keys, owner)),
         mover=Mover(ledger, catalogue, blobs, validator, assembler, time.time, log.info),
         pacing=Pacing(ceiling),
         signs=around.signs.look,
@@ -106,7 +92,7 @@ async def _run(runner: Runner) -> None:
             await asyncio.sleep(AFTER_FAULT_S)
 
 
-async def _known(around: Surroundings) -> Knows | None:
+async def _known(around: BatchSurroundings) -> Knows | None:
     """The rule for names of models; None while an engine of the batch lane is out, which may serve others."""
     if not all(engine.healthy for engine in around.gateway.lanes[around.lanes.batch].pool.engines):
         return None
@@ -120,3 +106,15 @@ async def _known(around: Surroundings) -> Knows | None:
         return model in served or (suffix in around.lanes.names and bare in served)
 
     return knows
+
+
+def _key_of(keys: Keyring, owner: str | None) -> Key | None:
+    """The key of a batch. Raises KeyRejected where it is good no more, KeysUnavailable before any key was read."""
+    if owner is None:
+        return None
+    if not keys.loaded:
+        raise KeysUnavailable("The API keys cannot be checked now.", retry_after=AFTER_FAULT_S)
+    key = keys.by_id(owner)
+    if key is None or key.revoked_at is not None or key.expired(time.time()):
+        raise KeyRejected("The API key that made this batch is not valid any more.")
+    return key

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 from starlette.responses import Response
 
-from app.batch import BatchService
+from app.batch import BatchService, BatchSurroundings
 from app.keys import Keys
 from app.metering import Metered
 from app.metrics import Metrics
@@ -128,10 +128,13 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         names = LaneNames(tuple(lanes), interactive=settings.default_lane, batch=settings.batch_lane)
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
         models = ModelCatalogue(client, list(distinct))
-        batch = await stack.enter_async_context(_batches(settings, gateway, names, models, observers))
         keys = Keys(settings)
         stack.push_async_callback(keys.aclose)
         await keys.start()
+        signs = SignWatch(gateway, names.interactive, names.batch, asyncio.get_running_loop().time)
+        observers.add(signs)
+        around = BatchSurroundings(settings, gateway, names, models, signs, keys.ring)
+        batch = await stack.enter_async_context(_batches(around))
         quotas = await stack.enter_async_context(_quotas(settings))
         yield Service(settings, gateway, models, metrics, recent, names, pace, batch, keys, quotas, observers)
 
@@ -157,13 +160,9 @@ def _redis_report(back: bool) -> None:
 
 
 @asynccontextmanager
-async def _batches(
-    settings: Settings, gateway: Gateway, names: LaneNames, models: ModelCatalogue, observers: Observers
-) -> AsyncIterator[BatchService]:
+async def _batches(around: BatchSurroundings) -> AsyncIterator[BatchService]:
     """Files and batches for as long as the block lasts."""
-    signs = SignWatch(gateway, names.interactive, names.batch, asyncio.get_running_loop().time)
-    observers.add(signs)
-    service = BatchService(settings, gateway, names, models, signs)
+    service = BatchService(around)
     try:
         service.start()
         yield service

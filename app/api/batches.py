@@ -9,15 +9,19 @@ from fastapi import APIRouter, Query, Request
 
 from app.api.document import ERRORS
 from app.batch_deps import DeskDep, OwnerDep
+from app.deps import KeyDep, ServiceDep
 from gateway.batch.objects import batch_object, page
+from gateway.errors import LaneForbidden
 from gateway.wire.request import read_object
 
 router = APIRouter(tags=["batches"], responses=ERRORS)
 
 
 @router.post("/v1/batches")
-async def create(request: Request, desk: DeskDep, owner: OwnerDep) -> dict[str, Any]:
-    """Makes a batch of a file; its lines run in the batch lane."""
+async def create(request: Request, desk: DeskDep, service: ServiceDep, key: KeyDep, owner: OwnerDep) -> dict[str, Any]:
+    """Makes a batch of a file; its lines run in the batch lane, which the key must be allowed to use."""
+    if key is not None and not key.may_use(service.lanes.batch):
+        raise LaneForbidden("This key may not use the lane that batches run in.")
     return batch_object(await desk.create(read_object(await request.body()), owner))
 
 

@@ -10,6 +10,7 @@ unreachable, shutting down
 import asyncio
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -30,6 +31,7 @@ from gateway.errors import (
     Refused,
 )
 from gateway.gateway import BUSY, Gateway
+from gateway.keys.key import Key
 from gateway.wire import render
 from gateway.wire.whole import WholeAnswer
 
@@ -78,11 +80,16 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Runs lines. `attempts` is how often a line is tried before its failure is final."""
+    """Runs lines.
+
+    `attempts` is how often a line is tried before its failure is final. `key_of` gives the key of an owner, for its
+    lanes and models; it raises KeyRejected where that key is good no more.
+    """
 
     gateway: Gateway
     lanes: LaneNames
     attempts: int = 3
+    key_of: Callable[[str | None], Key | None] = lambda _: None
 
     async def run(self, line: Line, raw: bytes, cut: Cut) -> Result | LaneDown | TryAgain:
         """Runs a line of a valid file, once.

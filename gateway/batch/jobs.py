@@ -142,7 +142,7 @@ class NewLine:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that was given to this gateway to run. `attempts` counts those that failed before."""
+    """A line that was given to this gateway to run. `attempts` counts those that failed, `owner` is the batch's."""
 
     batch: int
     number: int
@@ -152,6 +152,7 @@ class Line:
     attempts: int
     input_file_id: str
     endpoint: str
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

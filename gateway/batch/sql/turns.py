@@ -22,13 +22,14 @@ class SqlTurns:
 
     async def claim_lines(self, worker: Worker, now: float, limit: int, after: int) -> list[Line]:
         """See `Ledger`."""
-        runs = select(batches.c.seq, batches.c.input_file_id, batches.c.endpoint)
+        runs = select(batches.c.seq, batches.c.input_file_id, batches.c.endpoint, batches.c.owner)
         runs = runs.where(batches.c.status == Status.IN_PROGRESS, batches.c.expires_at > now).order_by(batches.c.seq)
         async with self._database.reading() as connection:
             active = (await connection.execute(runs)).all()
         for batch in sorted(active, key=lambda row: (row.seq <= after, row.seq)):
             if claimed := await self._claim(worker, now, limit, batch.seq):
-                return [Line(**row, input_file_id=batch.input_file_id, endpoint=batch.endpoint) for row in claimed]
+                shared = {"input_file_id": batch.input_file_id, "endpoint": batch.endpoint, "owner": batch.owner}
+                return [Line(**row, **shared) for row in claimed]
         return []
 
     async def _claim(self, worker: Worker, now: float, limit: int, seq: int) -> list[dict[str, Any]]:
