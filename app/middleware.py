@@ -100,7 +100,8 @@ class BodyLimit:
         limit = self._larger.get(scope["path"], self._limit)
         length = header(scope, b"content-length")
         if length is not None and length.isdigit() and int(length) > limit:
-            await ErrorResponse(_too_large(limit), {"connection": "close"})(scope, receive, send)
+            # The server reads on and drops what comes: closing with bytes unread would reset the answer away.
+            await ErrorResponse(_too_large(limit))(scope, receive, send)
             return
         await self._app(scope, self._counting(receive, limit), send)
 

@@ -158,6 +158,14 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_sent() -> None:
         assert not asked(engine)
 
 
+async def test_a_client_that_sends_a_body_over_the_limit_all_the_same_still_reads_why() -> None:
+    """Case H41: a connection that is closed with bytes unread is reset, and the answer with it."""
+    async with gateway_on_sim() as (gateway, _engine):
+        for _ in range(3):
+            answer = await gateway.http.post(CHAT, content=b" " * 30 * 2**20, headers=JSON)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
 async def test_a_chunked_body_over_the_limit_is_refused_while_it_comes() -> None:
     """Case H41."""
 
