@@ -89,6 +89,7 @@ class TestStoredResponses:
                 next_ = await gateway.openai.responses.create(model=MODEL, input="on", previous_response_id=first.id)
                 assert next_.previous_response_id == first.id
             assert (generated(quick), generated(slow)) == (0, 4)
+            assert not [r for r in (*quick.requests, *slow.requests) if r.path.startswith("/v1/responses/")], "known"
 
     async def test_a_response_is_found_by_its_id_while_it_is_streamed(self) -> None:
         async with two_engines() as (gateway, quick, slow):
