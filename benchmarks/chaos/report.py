@@ -7,8 +7,8 @@ from typing import Any
 from benchmarks.chaos.asks import Ask
 from benchmarks.chaos.oracle import Answer, Wrong, ending_of
 
-SHOWN = 20
-"""Wrong answers that are told in full."""
+SHOWN = 5
+"""Wrong answers of each kind that are told in full."""
 GROWTH = 1.10
 """What the gateway's memory may be at the end, measured by what it was after the warm-up."""
 
@@ -44,7 +44,7 @@ class Report:
         for wrong in wrongs:
             self.wrong[wrong.kind] += 1
             self.lost += wrong.lost
-            if len(self.examples) < SHOWN:
+            if self.wrong[wrong.kind] <= SHOWN:
                 about = {
                     "ask": ask.name,
                     "fault": str(ask.fault),

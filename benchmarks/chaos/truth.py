@@ -96,7 +96,7 @@ def expected(ask: Ask, settings: SimSettings) -> Expected:
         asked, controls = read_request(ask.path, ask.body, headers, settings)
     except Refused as refused:
         return Expected(frozenset({refused.status}), Said())
-    job = make_job(asked, controls, headers, settings, Circumstances(1, 0.0, "", close=False))
+    job = make_job(asked, controls, headers, settings, Circumstances(1, 0.0, "", close=False, path=ask.path))
     played = _Played(job.plan)
     if not played.status or ask.fault == "huge_header":
         return _failed(played)

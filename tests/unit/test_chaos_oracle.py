@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.sim.settings import SimSettings
-from benchmarks.chaos.asks import CHAT, MODEL, Ask, Behaviour, draw
+from benchmarks.chaos.asks import CHAT, COMPLETIONS, MODEL, Ask, Behaviour, draw
 from benchmarks.chaos.oracle import Answer, Circumstances, judge
 from benchmarks.chaos.truth import expected
 from tests.traces.script import Json
@@ -168,6 +168,18 @@ def test_a_whole_answer_has_to_be_the_engine_s() -> None:
     assert kinds(asked, refused(200, body)) == []
     assert kinds(asked, refused(200, body.replace(b"simulated", b"simulate"))) == ["text"]
     assert kinds(asked, refused(200, body[:-2])) == ["json"]
+
+
+def test_a_completion_is_expected_with_its_own_id() -> None:
+    headers = {"x-request-id": "one", "x-sim-tokens": "3"}
+    body = json.dumps({"model": MODEL, "stream": True, "prompt": "x"}).encode()
+    asked = Ask("one", "POST", COMPLETIONS, headers, body, "batch", stream=True)
+    head = {"id": "cmpl-one", "object": "text_completion", "model": MODEL}
+    ends = [None, None, None, "stop"]
+    texts = ["This", " is", " tokenlane's", ""]
+    choices = [{"index": 0, "text": text, "finish_reason": end} for text, end in zip(texts, ends, strict=True)]
+    chunks = [json.dumps(head | {"choices": [choice]}).encode() for choice in choices]
+    assert kinds(asked, streamed(*chunks, b"[DONE]")) == []
 
 
 def test_the_request_of_a_name_is_always_the_same() -> None:
