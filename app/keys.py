@@ -78,7 +78,8 @@ class Keys:
         while not self._stopping.is_set():
             await self._look()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._every)
+                async with asyncio.timeout(self._every):
+                    await self._stopping.wait()
 
     async def _look_for_news(self) -> None:
         """A key that nobody knows may be new."""
