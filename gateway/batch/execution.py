@@ -110,9 +110,16 @@ class Executor:
         return Result(LineState.DONE, output, usage_of(answer.body))
 
     def _call(self, line: Line, raw: bytes, request_id: str) -> Call:
-        headers = {"x-tokenlane-lane": self.lanes.batch}
-        default = self.lanes.batch
-        return read_call(line.endpoint, body_of(raw), headers, lanes=self.lanes, default=default, request_id=request_id)
+        lane = self.lanes.batch
+        return read_call(
+            line.endpoint,
+            body_of(raw),
+            {"x-tokenlane-lane": lane},
+            lanes=self.lanes,
+            default=lane,
+            request_id=request_id,
+            key=self.key_of(line.owner),
+        )
 
     async def _fetch(self, call: Call, cut: Cut) -> WholeAnswer:
         async with self.gateway.passage(call, cut) as passage, cut:

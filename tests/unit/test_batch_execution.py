@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from gateway.admission.choice import LaneNames
 from gateway.batch.execution import Cut, Executor, LaneDown, TryAgain
 from gateway.batch.jobs import Line, LineState, Result, Usage
 from gateway.call import Call
+from gateway.keys.key import Key
 from gateway.wire.whole import WholeAnswer
 
 LANES = LaneNames(("lowlatency", "batch"), interactive="lowlatency", batch="batch")
@@ -137,6 +139,21 @@ async def test_a_field_that_the_gateway_refuses_is_the_lines_own_mistake() -> No
     assert isinstance(result, Result)
     assert json.loads(result.output)["response"]["status_code"] == 400
     assert gateway.calls == []
+
+
+async def test_a_line_has_the_rights_of_the_key_that_made_its_batch() -> None:
+    def key_of(owner: str | None) -> Key:
+        if owner == "revoked":
+            raise e.KeyRejected("not valid any more")
+        return Key(models=("other",)) if owner == "narrow" else Key(lanes=("lowlatency",))
+
+    for owner, status in {"revoked": 401, "narrow": 404, "chat": 403}.items():
+        gateway = FakeGateway(GOOD)
+        executor = Executor(gateway, LANES, 3, key_of)  # type: ignore[arg-type]  # plays a script
+        result = await executor.run(replace(line(), owner=owner), RAW, Cut())
+        assert isinstance(result, Result)
+        assert json.loads(result.output)["response"]["status_code"] == status
+        assert gateway.calls == []
 
 
 async def test_nan_in_an_answer_stays_as_the_engine_wrote_it() -> None:
