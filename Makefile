@@ -19,7 +19,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-vers
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run run-cpu test test-vllm test-page test-nginx test-redis check fmt bench-micro chaos fuzz lock clean
+.PHONY: help install run run-cpu test test-vllm test-page test-nginx test-redis check fmt bench-micro bench-load chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ test-nginx: $(DEV_READY) ## run the tests behind a real nginx (needs nginx)
 test-redis: $(DEV_READY) ## run the tests of limits that gateways share (needs redis-server)
 	$(BIN)/python -m pytest -m redis tests/service $(ARGS)
 
+test-postgres: $(DEV_READY) ## run the tests of batches against a real PostgreSQL (apt-get install postgresql)
+	$(BIN)/python -m pytest -m postgres tests/unit tests/service $(ARGS)
+
 check: $(DEV_READY) ## look at format, lint, types and dependency rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -59,6 +62,9 @@ fmt: $(DEV_READY) ## format, and fix what can be fixed
 
 bench-micro: $(DEV_READY) ## measure the hot paths
 	$(BIN)/python -m pytest benchmarks/micro --benchmark-only $(ARGS)
+
+bench-load: $(DEV_READY) ## measure what the buffer does to streams, against the engine itself
+	$(BIN)/python benchmarks/load/buffer.py $(ARGS)
 
 chaos: $(DEV_READY) ## an hour of failing engines and odd clients (MINUTES=10)
 	$(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) $(ARGS)
