@@ -1,7 +1,8 @@
 """Settings in, running parts out: the only place that knows how everything fits together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -89,7 +90,7 @@ class Service:
 
 
 class Observers:
-    """One observer that tells several."""
+    """One observer that tells several. One that fails costs a line in the log, not the request that it was told of."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)
@@ -101,7 +102,10 @@ class Observers:
     def __call__(self, event: TelemetryEvent) -> None:
         """Tells them all."""
         for observer in self._observers:
-            observer(event)
+            try:
+                observer(event)
+            except Exception:
+                log.exception("an observer failed", observed=type(event).__name__)
 
 
 @asynccontextmanager
@@ -109,9 +113,10 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
     """Everything that serves these settings, for as long as the block lasts."""
     async with AsyncExitStack() as stack:
         engines = await _engines(settings, stack)
-        pool_size = max(e.pool_size for each in engines.values() for e in each)
+        distinct = {id(e): e for each in engines.values() for e in each}.values()
+        times = settings.timeouts
         client = EngineClient(
-            pool_size=pool_size, keepalive=settings.timeouts.keepalive_s, connect_timeout=settings.timeouts.connect_s
+            pool_size=_connections(distinct), keepalive=times.keepalive_s, connect_timeout=times.connect_s
         )
         stack.push_async_callback(client.aclose)
         lanes = _lanes(settings, engines)
@@ -123,7 +128,6 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         stack.callback(ticker.close)
         gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))
         observers.add(gateway.observe)
-        distinct = {id(e): e for each in engines.values() for e in each}.values()
         await stack.enter_async_context(_watched(settings, lanes, client, observers))
         names = LaneNames(tuple(lanes), interactive=settings.default_lane, batch=settings.batch_lane)
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
@@ -168,6 +172,14 @@ async def _batches(around: BatchSurroundings) -> AsyncIterator[BatchService]:
         yield service
     finally:
         await service.aclose()
+
+
+def _connections(engines: Iterable[Engine]) -> int:
+    """As many as any address may need: two lanes may name the same one, and each brings its own slots."""
+    needed: Counter[str] = Counter()
+    for engine in engines:
+        needed[engine.url] += engine.pool_size
+    return max(needed.values())
 
 
 async def _engines(settings: Settings, stack: AsyncExitStack) -> dict[str, list[Engine]]:

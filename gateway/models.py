@@ -22,7 +22,7 @@ class ModelCatalogue:
         client: asks the engines.
         engines: all of them, in the order of the lanes.
         timeout: seconds that one engine has to answer.
-        keep: seconds for which an answer is good.
+        keep: seconds for which an answer is good; that there is none is believed for a fifth of it.
     """
 
     def __init__(
@@ -34,17 +34,19 @@ class ModelCatalogue:
         self._keep = keep
         self._merged: list[dict[str, Any]] = []
         self._good_until = float("-inf")
+        self._asking = asyncio.Lock()
 
     async def listing(self) -> list[dict[str, Any]]:
-        """The models, each once, in a stable order.
+        """The models, each once, in a stable order. However many ask, an engine is asked once at a time.
 
         With every engine down it is the last listing that was seen; raises NoEngine if there is none.
         """
-        now = asyncio.get_running_loop().time()
-        if now >= self._good_until:
-            answers = await asyncio.gather(*(self._ask(engine) for engine in self._engines))
-            if merged := _merge(answers):
-                self._merged, self._good_until = merged, now + self._keep
+        clock = asyncio.get_running_loop().time
+        async with self._asking:
+            if clock() >= self._good_until:
+                merged = _merge(await asyncio.gather(*(self._ask(engine) for engine in self._engines)))
+                self._merged = merged or self._merged
+                self._good_until = clock() + (self._keep if merged else self._keep / 5)
         if not self._merged:
             raise NoEngine("No engine answers.", retry_after=self._keep)
         return self._merged

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gateway.errors import EngineAnswered
 from gateway.routing.pool import Engine
-from gateway.upstream.client import EngineClient
+from gateway.upstream.client import EngineClient, PoolExhausted
 from gateway.upstream.engines import KINDS
 
 ANSWER_LIMIT = 2**20
@@ -47,8 +47,13 @@ class Probes:
     async def _ask(
         self, method: str, engine: Engine, path: str, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
     ) -> None:
+        """Raises EngineError; also where every connection for questions is taken, which says nothing of the engine."""
         key = [("authorization", f"Bearer {engine.api_key}")] if engine.api_key else []
-        response = await self._client.send(method, engine.url + path, headers=[*headers, *key], body=body, control=True)
+        headers = [*headers, *key]
+        try:
+            response = await self._client.send(method, engine.url + path, headers=headers, body=body, control=True)
+        except PoolExhausted as error:
+            raise EngineAnswered(503, b"") from error
         try:
             answer = await response.read(ANSWER_LIMIT)
         finally:
