@@ -240,7 +240,7 @@ class Passage:
         self._whole_stats = read.stats
         self._remember(read.answer_id)
         self._note_overhead()
-        return WholeAnswer(response.status, read.body, response.headers.get("content-type", "application/json"))
+        return WholeAnswer(response.status, read.body, _said(response, "content-type") or "application/json")
 
     def error_event(self, error: BaseException) -> bytes:
         """The event that ends a stream which was opened and cannot go on by itself."""
@@ -319,21 +319,20 @@ class Passage:
                     return await self._ask_engine(lease.engine)
                 except (EngineStale, EngineUnreachable, EngineAnswered) as error:
                     engine = self._engine_for_another_try(lease, error)
-                return await self._ask_engine(engine)
+                return await self._ask_engine(engine, fresh=engine is lease.engine)
         except TimeoutError as error:
             raise EngineSilent("The engine gave no first token in time.") from error
 
-    async def _ask_engine(self, engine: Engine) -> EngineResponse:
+    async def _ask_engine(self, engine: Engine, *, fresh: bool = False) -> EngineResponse:
         call = self.call
         url = engine.url + (call.target or call.endpoint.path)
         response = self._response = await self._gateway.client.send(
-            call.endpoint.method, url, headers=_headers_for(engine, call), body=call.body
+            call.endpoint.method, url, headers=_headers_for(engine, call), body=call.body, fresh=fresh
         )
         if response.status == 200:
             return response
         body = await response.read(ERROR_BODY)
-        headers = response.headers
-        content_type, retry_after = headers.get("content-type", ""), headers.get("retry-after")
+        content_type, retry_after = _said(response, "content-type"), _said(response, "retry-after") or None
         raise EngineAnswered(response.status, body, content_type=content_type, retry_after=retry_after)
 
     def _engine_for_another_try(self, lease: Lease, error: EngineError) -> Engine:
@@ -416,6 +415,12 @@ def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
     if engine.api_key:
         headers.append(("authorization", f"Bearer {engine.api_key}"))
     return headers
+
+
+def _said(response: EngineResponse, name: str) -> str:
+    """A header of the engine's as it can be handed on: empty where it is missing, or no plain text."""
+    value = response.headers.get(name, "")
+    return value if value.isascii() else ""
 
 
 def _outcome(error: BaseException | None) -> Outcome:

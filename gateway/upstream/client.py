@@ -125,13 +125,21 @@ class EngineClient:
         )
 
     async def send(
-        self, method: str, url: str, *, headers: Sequence[tuple[str, str]], body: bytes = b"", control: bool = False
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Sequence[tuple[str, str]],
+        body: bytes = b"",
+        control: bool = False,
+        fresh: bool = False,
     ) -> EngineResponse:
         """Send a request and wait for the head of its answer.
 
         `control`: not a lane's traffic (health, models): it has connections of its own, `control_size` of them, each
-        used once, so that full lanes starve no probe. Host, Content-Length, Accept and Accept-Encoding are ours
-        whatever `headers` says. There is no time limit for the head; cancel to give up: nothing stays behind.
+        used once, so that full lanes starve no probe. `fresh`: on a connection that carried nothing before. Host,
+        Content-Length, Accept and Accept-Encoding are ours whatever `headers` says. There is no time limit for the
+        head; cancel to give up: nothing stays behind.
 
         Raises:
             EngineUnreachable: refused, no such name, not connected in time; nothing was sent.
@@ -144,6 +152,7 @@ class EngineClient:
             raise EngineUnreachable("the client to the engines is closed")
         try:
             request = outgoing(method, url, headers, body)
+            request.extensions["fresh"] = fresh
             response = await (self._ask_control(request) if control else self._transport.handle_async_request(request))
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise engine_error(e) from e

@@ -43,17 +43,21 @@ class Pool:
         self._expiry: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def acquire(self) -> Connection:
+    async def acquire(self, *, fresh: bool = False) -> Connection:
         """A connection to ask; it comes back by way of its exchange.
+
+        `fresh`: one that carried nothing before, if need be in the place of one that is idle.
 
         Raises:
             PoolExhausted: all connections are in use.
             httpx.ConnectError: refused, no route, no such name, no file descriptor left.
             httpx.ConnectTimeout: not connected within the time for it.
         """
-        connection = self._take_idle()
+        connection = None if fresh else self._take_idle()
         if connection is not None:
             return connection
+        if fresh and self._idle and len(self._open) + self._connecting >= self._size:
+            self.discard(next(iter(self._idle)))
         if len(self._open) + self._connecting >= self._size:
             raise PoolExhausted(f"all {self._size} connections to an engine are in use: admit before sending")
         return await self._connect()

@@ -58,7 +58,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
         if scheme != "http":
             raise httpx.UnsupportedProtocol("neither http nor https")
         pieces = serialized(request, await request.aread())
-        connection = await self._plain_pool(request).acquire()
+        connection = await self._plain_pool(request).acquire(fresh=bool(request.extensions.get("fresh")))
         answer = Answer(max_head=self._limits.max_head, head_only=request.method == "HEAD")
         exchange = connection.ask(pieces, answer)
         try:

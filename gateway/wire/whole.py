@@ -1,9 +1,11 @@
 """Answers that are not streamed: read for what is counted, changed in nothing but the service tier."""
 
+import json
 from dataclasses import dataclass
 
 import orjson
 
+from gateway.errors import EngineBroke
 from gateway.telemetry import StreamStats
 from gateway.wire.chunks import is_count
 from gateway.wire.request import edit
@@ -31,12 +33,14 @@ def read_whole(body: bytes, tier: str | None) -> WholeReading:
     """Reads an answer of any endpoint, and states the service tier in it if the client asked for one.
 
     OpenAI counts `prompt_tokens` and `completion_tokens`; responses and messages `input_tokens` and `output_tokens`.
+    What only a lenient reader takes for JSON, a bare NaN say, is handed on as it is. Raises EngineBroke for what is none.
     """
     stats = StreamStats()
     try:
         read = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return WholeReading(stats, None, body)  # a bare NaN, say: the engine's answer is handed on as it is
+        _lenient(body)
+        return WholeReading(stats, None, body)
     if not isinstance(read, dict):
         return WholeReading(stats, None, body)
     usage = read.get("usage")
@@ -48,6 +52,13 @@ def read_whole(body: bytes, tier: str | None) -> WholeReading:
     if tier is not None:
         body = edit(body, {"service_tier": tier})
     return WholeReading(stats, answer_id if isinstance(answer_id, str) else None, body)
+
+
+def _lenient(body: bytes) -> None:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise EngineBroke("The engine's answer is not JSON.") from error
 
 
 def _count(usage: dict[str, object], *names: str) -> int | None:
