@@ -6,12 +6,16 @@ is closed first waits until its client has read the rest, which one that was cut
 
 import asyncio
 import http
+import socket
+import struct
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.errors import GatewayError, HeadTooLarge, InvalidRequest
 from gateway.wire import render
+
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 def bounded_protocol(head_bytes: int) -> type[asyncio.Protocol]:
@@ -55,7 +59,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self.scope["state"]["abort"] = self.transport.abort
+        self.scope["state"]["abort"] = self._abort
 
     def on_headers_complete(self) -> None:
         """Its head is complete."""
@@ -71,6 +75,11 @@ class BoundedHttp(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What came is not HTTP."""
         self._refuse(InvalidRequest(msg))
+
+    def _abort(self) -> None:
+        """Closes with a reset: in order, the system would keep what the client has not read for as long as it likes."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
 
     def _refuse(self, error: GatewayError) -> None:
         """Answers and closes; in the middle of another answer it only closes."""
