@@ -8,6 +8,7 @@ import asyncio
 import http
 import socket
 import struct
+from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -78,7 +79,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _abort(self) -> None:
         """Closes with a reset: in order, the system would keep what the client has not read for as long as it likes."""
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        with suppress(OSError):  # the client was quicker, and nothing is left to be set
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 
     def _refuse(self, error: GatewayError) -> None:

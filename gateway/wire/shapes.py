@@ -116,6 +116,8 @@ def status_of(error_event: bytes) -> int:
         return 502
     error = error_in(error_event) or (read if isinstance(read, dict) else {})
     code = error.get("code")
+    if isinstance(code, str) and code.isdecimal():
+        code = int(code)
     if type(code) is int and 400 <= code <= 599:
         return code
     kind = error.get("type")

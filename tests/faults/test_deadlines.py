@@ -77,6 +77,6 @@ async def test_an_engine_that_does_not_take_the_connection_is_left_for_another_o
             taken.connect_ex(hole.getsockname())
         engine = await stack.enter_async_context(ScriptedEngine(good))
         gateway = await stack.enter_async_context(gateway_on(engine, engine, timeouts={"connect_s": 0.2}))
-        gateway.service.gateway.lanes["lowlatency"].pool.engines[0].url = "http://127.0.0.1:%d" % hole.getsockname()[1]
+        gateway.service.gateway.lanes["lowlatency"].pool.engines[0].url = f"http://127.0.0.1:{hole.getsockname()[1]}"
         assert (await ask(gateway.url)).text == "a"
         assert not gateway.service.gateway.lanes["lowlatency"].pool.engines[0].healthy

@@ -12,7 +12,7 @@ from tests.fakes.running_gateway import RunningGateway, gateway_on_sim, running_
 from tests.faults.asking import Client, ask, body, request, until
 
 SIM = SimSettings(ttft_ms=1, itl_ms=0.2, tokens=4)
-TIMES = {"first_token_s": 0.15}
+TIMES = {"first_token_s": 0.4}
 
 
 @asynccontextmanager
@@ -34,8 +34,8 @@ async def test_an_engine_that_hangs_is_taken_out_though_it_says_that_it_is_well(
         engine = lane.pool.engines[0]
         ill.set(fault="silence_head")
         answers = [await ask(gateway.url) for _ in range(8)]
-        assert sum(a.status == 504 for a in answers) == 3
-        assert [a.status for a in answers[-3:]] == [200] * 3
+        assert [a.headers["x-tokenlane-engine"] for a in answers if a.status == 504] == ["engine-0"] * 3
+        assert [a.status for a in answers[-2:]] == [200] * 2
         assert not engine.healthy
         await until(lambda: sum(r.path == "/health" for r in ill.requests) > 2)
         await until(lambda: lane.gate.statistics().slots == engine.pool_size)
@@ -62,7 +62,7 @@ async def test_streams_that_run_are_not_touched_when_their_engine_is_taken_out()
     """Case H4."""
     async with gateway_on_sim(SIM, timeouts=TIMES, health={"failures": 2}) as (gateway, engine):
         async with Client(gateway.url) as client:
-            await client.send(request(x_sim_tokens="60", x_sim_itl_ms="10"))
+            await client.send(request(x_sim_tokens="250", x_sim_itl_ms="10"))
             await client.until(b"data: ")
             for _ in range(2):
                 await ask(gateway.url, x_sim_fault="silence_head")
@@ -119,14 +119,17 @@ async def test_a_lane_without_an_engine_overflows_into_the_lane_that_it_names() 
 
 async def test_a_full_lane_overflows_and_a_lane_that_names_none_refuses() -> None:
     lanes = {"lowlatency": {"pool_size": 1, "queue": 0, "overflow": "batch"}, "batch": {"pool_size": 1, "queue": 0}}
-    async with gateway_on_sim(SIM, lanes=lanes) as (gateway, engine):
-        async with Client(gateway.url) as first, Client(gateway.url) as second:
-            for number, client in enumerate((first, second), 1):
-                await client.send(request(x_sim_ttft_ms="60000"))
-                await until(lambda: engine.running == number)  # noqa: B023 - waited for at once
-            assert (await ask(gateway.url)).status == 429
-            first.leave()
-            second.leave()
+    async with (
+        gateway_on_sim(SIM, lanes=lanes) as (gateway, engine),
+        Client(gateway.url) as first,
+        Client(gateway.url) as second,
+    ):
+        for number, client in enumerate((first, second), 1):
+            await client.send(request(x_sim_ttft_ms="60000"))
+            await until(lambda: engine.running == number)  # noqa: B023 - waited for at once
+        assert (await ask(gateway.url)).status == 429
+        first.leave()
+        second.leave()
 
 
 async def test_many_who_ask_for_the_models_at_once_cost_each_engine_one_question_and_no_probe() -> None:

@@ -54,15 +54,18 @@ async def test_a_slow_start_is_opened_and_pinged_and_the_answer_is_whole() -> No
 async def test_a_request_is_pinged_while_it_waits_in_the_queue() -> None:
     """Case H37."""
     lanes = {"lowlatency": {"pool_size": 1}}
-    async with gateway_on_sim(SimSettings(ttft_ms=1, tokens=4), lanes=lanes, timeouts=QUICK) as (gateway, engine):
-        async with Client(gateway.url) as holder, Client(gateway.url) as waiting:
-            await holder.send(request(x_sim_ttft_ms="60000"))
-            await until(lambda: engine.running == 1)
-            await waiting.send(request())
-            await waiting.until(PING + b"\r\n8\r\n" + PING)
-            assert gateway.held()["waiting"] == 1
-            holder.leave()
-            assert (await waiting.rest()).done
+    async with (
+        gateway_on_sim(SimSettings(ttft_ms=1, tokens=4), lanes=lanes, timeouts=QUICK) as (gateway, engine),
+        Client(gateway.url) as holder,
+        Client(gateway.url) as waiting,
+    ):
+        await holder.send(request(x_sim_ttft_ms="60000"))
+        await until(lambda: engine.running == 1)
+        await waiting.send(request())
+        await waiting.until(PING + b"\r\n8\r\n" + PING)
+        assert gateway.held()["waiting"] == 1
+        holder.leave()
+        assert (await waiting.rest()).done
 
 
 async def test_a_gap_in_the_stream_is_pinged_between_events() -> None:
@@ -142,13 +145,15 @@ async def test_an_error_is_a_status_until_the_stream_is_opened_and_an_event_from
 async def test_a_refusal_of_the_queue_after_the_stream_was_opened_is_an_event() -> None:
     """Case H37."""
     lanes = {"lowlatency": {"pool_size": 1, "patience_s": 0.2}}
-    async with gateway_on_sim(SimSettings(ttft_ms=1), lanes=lanes, timeouts=QUICK) as (gateway, engine):
-        async with Client(gateway.url) as holder:
-            await holder.send(request(x_sim_ttft_ms="60000"))
-            await until(lambda: engine.running == 1)
-            answer = await ask(gateway.url)
-            assert (answer.status, answer.error["code"]) == (200, "queue_timeout")
-            assert answer.body.startswith(PING)
+    async with (
+        gateway_on_sim(SimSettings(ttft_ms=1), lanes=lanes, timeouts=QUICK) as (gateway, engine),
+        Client(gateway.url) as holder,
+    ):
+        await holder.send(request(x_sim_ttft_ms="60000"))
+        await until(lambda: engine.running == 1)
+        answer = await ask(gateway.url)
+        assert (answer.status, answer.error["code"]) == (200, "queue_timeout")
+        assert answer.body.startswith(PING)
 
 
 async def test_an_answer_that_is_not_streamed_is_not_pinged() -> None:

@@ -53,20 +53,22 @@ async def test_an_engine_is_not_read_while_its_client_does_not_read() -> None:
     async with ScriptedEngine([Read(), Send(ENDLESS)]) as engine:
         limits = {"buffer_high_water_bytes": 65536}
         timeouts = {"write_deadline_s": 60}
-        async with gateway_on(engine, limits=limits, timeouts=timeouts) as gateway:
-            async with Client(gateway.url, receive_buffer=SMALL) as client:
-                await client.send(request())
-                await until(lambda: engine.peers)
-                sent = -1
-                while engine.peers[0].sent != sent:
-                    sent = engine.peers[0].sent
-                    await asyncio.sleep(0.3)
-                assert sent < len(ENDLESS)
-                (passage,) = gateway.service.gateway.live
-                assert passage._buffer is not None
-                held = passage._buffer._outbox.size + passage._buffer._strategy.pending
-                assert held < 65536 + 2 * 262144
-                client.leave(reset=True)
+        async with (
+            gateway_on(engine, limits=limits, timeouts=timeouts) as gateway,
+            Client(gateway.url, receive_buffer=SMALL) as client,
+        ):
+            await client.send(request())
+            await until(lambda: engine.peers)
+            sent = -1
+            while engine.peers[0].sent != sent:
+                sent = engine.peers[0].sent
+                await asyncio.sleep(0.3)
+            assert sent < len(ENDLESS)
+            (passage,) = gateway.service.gateway.live
+            assert passage._buffer is not None
+            held = passage._buffer._outbox.size + passage._buffer._strategy.pending
+            assert held < 65536 + 2 * 262144
+            client.leave(reset=True)
 
 
 @pytest.mark.parametrize("script", [ENDLESS, WHOLE], ids=["an answer without an end", "a whole answer"])
@@ -110,15 +112,17 @@ async def test_a_client_that_does_not_read_hurts_nobody_else() -> None:
 
 async def test_memory_does_not_grow_with_what_a_client_does_not_read() -> None:
     """Case H57: twenty megabytes for each of four clients that do not read."""
-    async with ScriptedEngine([Read(), Send(ENDLESS)]) as engine:
-        async with gateway_on(engine, limits={"buffer_high_water_bytes": 65536}) as gateway:
-            clients = [Client(gateway.url, receive_buffer=SMALL) for _ in range(4)]
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            for client in clients:
-                await client.__aenter__()
-                await client.send(request())
-            await until(lambda: len(engine.requests) == 4)
-            await asyncio.sleep(0.5)
-            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
-            for client in clients:
-                client.leave(reset=True)
+    async with (
+        ScriptedEngine([Read(), Send(ENDLESS)]) as engine,
+        gateway_on(engine, limits={"buffer_high_water_bytes": 65536}) as gateway,
+    ):
+        clients = [Client(gateway.url, receive_buffer=SMALL) for _ in range(4)]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for client in clients:
+            await client.__aenter__()
+            await client.send(request())
+        await until(lambda: len(engine.requests) == 4)
+        await asyncio.sleep(0.5)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
+        for client in clients:
+            client.leave(reset=True)
