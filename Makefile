@@ -19,7 +19,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-vers
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run run-cpu test test-vllm test-page test-nginx test-redis check fmt bench-micro bench-load chaos fuzz lock clean
+.PHONY: help install run run-cpu test test-vllm test-page test-nginx test-redis test-postgres check fmt bench-micro bench-load chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile

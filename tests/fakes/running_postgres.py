@@ -4,6 +4,7 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -26,32 +27,49 @@ def binaries() -> Path | None:
 @contextlib.contextmanager
 def running_postgres(folder: Path) -> Iterator[str]:
     """The URL of an empty database, for as long as the block lasts."""
-    programs = binaries()
-    assert programs is not None, "postgresql is not installed"
-    data, user = folder / "data", _unprivileged()
-    folder.mkdir(parents=True, exist_ok=True)
-    if user is not None:
-        _open_up(folder, user)
-    subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "test", "-A", "trust", "-E", "UTF8", "--no-sync"],
-        check=True,
-        capture_output=True,
-        user=user,
-        cwd=folder,
-    )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = ["-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-c", "fsync=off"]
-    server = subprocess.Popen(
-        [programs / "postgres", "-D", data, *options], user=user, cwd=folder, stderr=subprocess.DEVNULL
-    )
+    server = Postgres(folder)
+    server.start()
     try:
-        _wait(server, port)
-        yield f"postgresql://test@127.0.0.1:{port}/postgres"
+        yield server.url
     finally:
-        server.terminate()
-        server.wait()
+        server.stop()
+
+
+class Postgres:
+    """A server in a folder, made with it.
+
+    Attributes:
+        url: of its database.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        found = binaries()
+        assert found is not None, "postgresql is not installed"
+        self._programs, self._folder, self._user = found, folder, _unprivileged()
+        self._server: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._user is not None:
+            _open_up(folder, self._user)
+        options = ["-U", "test", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        command = [found / "initdb", "-D", folder / "data", *options]
+        subprocess.run(command, check=True, capture_output=True, user=self._user, cwd=folder)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self.url = f"postgresql://test@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        options = ["-p", str(self._port), "-k", self._folder, "-h", "127.0.0.1", "-c", "fsync=off"]
+        command = [self._programs / "postgres", "-D", self._folder / "data", *options]
+        self._server = subprocess.Popen(command, user=self._user, cwd=self._folder, stderr=subprocess.DEVNULL)
+        _wait(self._server, self._port)
+
+    def stop(self) -> None:
+        """Ends it at once, with every connection to it (PostgreSQL's fast shutdown)."""
+        assert self._server is not None
+        self._server.send_signal(signal.SIGINT)
+        self._server.wait()
 
 
 def _unprivileged() -> str | None:
