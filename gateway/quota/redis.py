@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
 
 from limits.aio.storage import RedisStorage
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from gateway.quota.counters import WINDOW_S, CountersDown, Windows
@@ -19,8 +19,11 @@ from gateway.quota.counters import WINDOW_S, CountersDown, Windows
 LEASE_S = 60
 """Seconds for which a place is held without a word."""
 
-PATIENCE_S = 1.0
-"""Seconds that Redis has to connect, and to answer."""
+PATIENCE_S = 2.0
+"""Seconds that Redis has to connect, and to answer, and that a request waits for a connection."""
+
+CONNECTIONS = 16
+"""Connections of a gateway: each is busy for less than a millisecond."""
 
 ROUNDING_S = 0.5
 """By how much the whole seconds of Redis' TTL may be too few."""
@@ -107,7 +110,13 @@ class RedisCounters:
 @asynccontextmanager
 async def connected(url: str, window: float = WINDOW_S) -> AsyncIterator[RedisCounters]:
     """Counters in the Redis at `redis://[:password@]host:port/db`; it need not be there yet."""
-    pool = ConnectionPool.from_url(url, socket_connect_timeout=PATIENCE_S, socket_timeout=PATIENCE_S)
+    pool = BlockingConnectionPool.from_url(
+        url,
+        max_connections=CONNECTIONS,
+        timeout=PATIENCE_S,
+        socket_connect_timeout=PATIENCE_S,
+        socket_timeout=PATIENCE_S,
+    )
     counters = RedisCounters(pool, window)
     renewing = asyncio.create_task(counters.keep_renewing())
     try:
