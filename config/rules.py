@@ -3,6 +3,7 @@
 import ipaddress
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def broken(settings: "Settings") -> list[str]:
         *_engines_fit_the_topology(settings),
         *_names_are_unique(settings),
         *_safe(settings),
+        *_extras_are_installed(settings),
     ]
 
 
@@ -91,6 +93,23 @@ def _safe(settings: "Settings") -> Iterator[str]:
             f"server.host: other machines can reach {server.host or 'every address'} and no key is needed; "
             "listen on 127.0.0.1, set keys.required = true, or set server.allow_open = true"
         )
+
+
+def _extras_are_installed(settings: "Settings") -> Iterator[str]:
+    wanted = {
+        "keys.redis_url": ("redis", "redis", settings.keys.redis_url),
+        "tracing.endpoint": ("otel", "opentelemetry.sdk", settings.tracing.endpoint),
+    }
+    for path, (extra, module, value) in wanted.items():
+        if value is not None and not _is_installed(module):
+            yield f"{path}: needs what is not installed: pip install 'tokenlane[{extra}]'"
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _slots(settings: "Settings") -> Iterator[str]:
