@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Thread
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.conftest import Chat
 from tests.page.speaking_engine import (
@@ -85,6 +85,19 @@ def test_an_answer_is_shown_while_it_comes_and_whole_at_the_end(chat: Chat, engi
     chat.settled()
     assert chat.written == "First part. Second part."
     assert engine.asked[-1].body["messages"] == [{"role": "user", "content": "hello"}]
+
+
+def test_what_is_sent_before_the_models_are_known_goes_out_when_they_are(chat: Chat, engine: SpeakingEngine) -> None:
+    held: list[Route] = []
+    chat.page.route("**/v1/models", lambda route: held.append(route))  # noqa: PLW0108 - it has to be a function
+    chat.page.reload()
+    chat.say("quick")
+    expect(chat.box).to_have_value("quick")
+    assert not engine.asked
+    held[0].continue_()
+    chat.settled()
+    assert engine.asked[-1].body["model"] == "gpt-oss-20b"
+    expect(chat.box).to_have_value("")
 
 
 def test_what_was_said_before_goes_along(chat: Chat, engine: SpeakingEngine) -> None:

@@ -34,6 +34,7 @@ export default {
   setup() {
     const text = ref("");
     const area = ref(null);
+    let early = false; // sent before the gateway has said which models there are
 
     const fit = () => {
       const { style } = area.value;
@@ -41,7 +42,9 @@ export default {
       style.height = `${area.value.scrollHeight}px`;
     };
     const submit = () => {
-      if (running() || !text.value.trim() || !store.models.length) return;
+      if (running() || !text.value.trim()) return;
+      early = !store.models.length;
+      if (early) return;
       send(text.value);
       text.value = "";
     };
@@ -52,6 +55,10 @@ export default {
     };
 
     watch(text, () => nextTick(fit));
+    watch(
+      () => store.models,
+      () => early && submit(),
+    );
     onMounted(() => {
       performance.mark("usable"); // what tests/page/test_speed.py measures
       fit();
@@ -106,7 +113,10 @@ export default {
             placeholder: t("box.placeholder"),
             enterkeyhint: "send",
             value: text.value,
-            onInput: (event) => (text.value = event.target.value),
+            onInput: (event) => {
+              text.value = event.target.value;
+              early = false;
+            },
             onKeydown: keys,
           }),
           h("div", { class: "box-row" }, [

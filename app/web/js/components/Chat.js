@@ -108,7 +108,13 @@ function welcome() {
     h(
       "ul",
       ideas.map((idea) =>
-        h("li", { key: idea }, [h("button", { type: "button", class: "idea", onClick: () => send(idea) }, idea)]),
+        h("li", { key: idea }, [
+          h(
+            "button",
+            { type: "button", class: "idea", disabled: !store.models.length, onClick: () => send(idea) },
+            idea,
+          ),
+        ]),
       ),
     ),
   ]);
