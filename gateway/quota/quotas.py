@@ -8,7 +8,7 @@ most as much too many are used in a minute as the parallel requests of a key can
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from gateway.errors import QuotaExceeded
@@ -112,7 +112,7 @@ class Quotas:
             if place is None:
                 return Grant(key, counters, _busy(key.parallel))
         try:
-            requests, tokens = await asyncio.gather(_count(counters, key), _look(counters, key))
+            requests, tokens = await _windows(counters, key)
         except BaseException:
             if place is not None:
                 await counters.leave(key.id, place)
@@ -125,14 +125,17 @@ class Quotas:
 
     async def _leave(self, grant: Grant, tokens: int, *, asked: bool) -> None:
         key, windows = grant.key, grant.counters.windows
-        steps: list[Awaitable[object]] = []
+        steps: list[Coroutine[None, None, object]] = []
         if grant.place is not None:
             steps.append(grant.counters.leave(key.id, grant.place))
         if key.tokens_per_minute is not None and tokens:
             steps.append(windows.add(_tokens(key), tokens, key.tokens_per_minute))
         if grant.requests is not None and not asked and self._clock() < grant.at + grant.requests.reset:
             steps.append(windows.add(_requests(key), -1, grant.requests.limit))
-        await asyncio.gather(*steps)
+        if len(steps) > 1:
+            await asyncio.gather(*steps)
+        elif steps:
+            await steps[0]
 
     async def _own(self) -> Counters:
         if self._local is None:
@@ -157,14 +160,14 @@ def _counters() -> Counters:
     return MemoryCounters()
 
 
-async def _count(counters: Counters, key: Key) -> Standing | None:
-    limit = key.requests_per_minute
-    return None if limit is None else await counters.windows.add(_requests(key), 1, limit)
-
-
-async def _look(counters: Counters, key: Key) -> Standing | None:
-    limit = key.tokens_per_minute
-    return None if limit is None else await counters.windows.look(_tokens(key), limit)
+async def _windows(counters: Counters, key: Key) -> tuple[Standing | None, Standing | None]:
+    """Counts the request and looks at the tokens, as far as they are limited; both at once where both are."""
+    requests, tokens, windows = key.requests_per_minute, key.tokens_per_minute, counters.windows
+    if requests is None:
+        return None, None if tokens is None else await windows.look(_tokens(key), tokens)
+    if tokens is None:
+        return await windows.add(_requests(key), 1, requests), None
+    return await asyncio.gather(windows.add(_requests(key), 1, requests), windows.look(_tokens(key), tokens))
 
 
 def _requests(key: Key) -> str:
