@@ -14,13 +14,8 @@ from typing import Any
 from gateway.batch.blobs import Blobs, BlobWriter
 from gateway.batch.jobs import Batch, File, Purpose, Status
 from gateway.batch.store import Catalogue
+from gateway.batch.wishes import MAX_TTL_S, form_ttl, metadata_of, one_of, output_ttl
 from gateway.errors import InvalidRequest, RouteNotFound
-
-MIN_TTL_S, MAX_TTL_S = 3600, 2_592_000
-"""Bounds of `expires_after.seconds`."""
-
-METADATA_PAIRS, METADATA_KEY, METADATA_VALUE = 16, 64, 512
-"""Pairs, and characters of their keys and values."""
 
 FILENAME = 255
 """Characters of a file name that are kept."""
@@ -72,7 +67,7 @@ class Desk:
         now = int(self.clock())
         if fields.get("purpose") != Purpose.BATCH:
             raise InvalidRequest("purpose must be 'batch': files serve nothing else here.", param="purpose")
-        ttl = _form_ttl(fields) or self.terms.ttl
+        ttl = form_ttl(fields) or self.terms.ttl
         name = filename.replace("\0", "")[:FILENAME]
         file = File(file_id, owner, name, Purpose.BATCH, writer.size, now, now + ttl)
         await asyncio.to_thread(writer.commit)
@@ -124,9 +119,9 @@ class Desk:
         """
         if unknown := wish.keys() - set(FIELDS):
             raise InvalidRequest(f"Unknown field: {min(unknown)}.", param=min(unknown))
-        endpoint = _one_of(wish, "endpoint", self.terms.endpoints)
-        window = _one_of(wish, "completion_window", self.terms.windows)
-        metadata, output_ttl = _metadata(wish.get("metadata")), _output_ttl(wish.get("output_expires_after"))
+        endpoint = one_of(wish, "endpoint", self.terms.endpoints)
+        window = one_of(wish, "completion_window", self.terms.windows)
+        metadata, ttl = metadata_of(wish.get("metadata")), output_ttl(wish.get("output_expires_after"))
         file_id = wish.get("input_file_id")
         now = int(self.clock())
         file = await self.catalogue.file(file_id, owner, now) if isinstance(file_id, str) else None
@@ -144,7 +139,7 @@ class Desk:
             status=Status.VALIDATING,
             created_at=now,
             expires_at=now + self.terms.windows[window],
-            output_ttl=output_ttl,
+            output_ttl=ttl,
             metadata=metadata,
         )
         batch = await self.catalogue.add_batch(batch)
@@ -175,46 +170,3 @@ class Desk:
         if batch.cancelling_at is None:
             raise InvalidRequest(f"Cannot cancel a batch with status '{batch.status}'.")
         return batch
-
-
-def _one_of(wish: Mapping[str, Any], name: str, offered: Collection[str]) -> str:
-    value = wish.get(name)
-    if not isinstance(value, str) or value not in offered:
-        raise InvalidRequest(f"{name} must be one of: {', '.join(offered)}.", param=name)
-    return value
-
-
-def _metadata(metadata: Any) -> dict[str, str] | None:
-    if metadata is None:
-        return None
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise InvalidRequest("metadata must be an object of strings.", param="metadata")
-    if len(metadata) > METADATA_PAIRS:
-        raise InvalidRequest(f"metadata has more than {METADATA_PAIRS} pairs.", param="metadata")
-    if any(len(key) > METADATA_KEY or len(value) > METADATA_VALUE for key, value in metadata.items()):
-        message = f"metadata has a key above {METADATA_KEY} or a value above {METADATA_VALUE} characters."
-        raise InvalidRequest(message, param="metadata")
-    return metadata
-
-
-def _output_ttl(policy: Any) -> int | None:
-    if policy is None:
-        return None
-    if not isinstance(policy, dict):
-        raise InvalidRequest("output_expires_after must be an object.", param="output_expires_after")
-    return _ttl(policy.get("anchor"), policy.get("seconds"), "output_expires_after")
-
-
-def _form_ttl(fields: Mapping[str, str]) -> int | None:
-    anchor, seconds = fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")
-    if anchor is None and seconds is None:
-        return None
-    return _ttl(anchor, int(seconds) if seconds and seconds.isdecimal() else None, "expires_after")
-
-
-def _ttl(anchor: Any, seconds: Any, param: str) -> int:
-    if anchor != "created_at":
-        raise InvalidRequest(f"{param}.anchor must be 'created_at'.", param=param)
-    if not isinstance(seconds, int) or not MIN_TTL_S <= seconds <= MAX_TTL_S:
-        raise InvalidRequest(f"{param}.seconds must be from {MIN_TTL_S} to {MAX_TTL_S}.", param=param)
-    return seconds

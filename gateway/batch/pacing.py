@@ -9,11 +9,13 @@ The interactive lane suffers when
 - a request waits in its queue,
 - the median TTFT of the last requests that came since the last decrease is above `tolerance` times the baseline, by
   more than chance explains: two standard errors of such a median, from the spread of the idle requests, or
-- a stream waits for its first token for longer than `patience` times the baseline.
+- two of the last `JUDGED_LATEST` requests had a TTFT above `tail_tolerance` times the idle tail, or
+- a stream waits for its first token for longer than `patience` times the idle tail.
 
-The baseline is the median TTFT of requests that came while no more than a trickle ran, of the last `MEMORY_S` seconds.
-While it is not known and interactive requests come, a trickle runs until it is, for `LEARN_S` seconds at most: where
-answers are not streamed there is no TTFT to learn, and the queue alone decides.
+The baseline is the median TTFT, and the idle tail the 95th percentile, of requests that came while no more than a
+trickle ran, of the last `MEMORY_S` seconds. While they are not known and interactive requests come, a trickle runs
+until they are, for `LEARN_S` seconds at most: where answers are not streamed there is no TTFT to learn, and the queue
+alone decides.
 """
 
 import math
@@ -28,8 +30,8 @@ MEMORY_S = 1800.0
 BASELINE_SAMPLES = 8
 """Idle requests without which there is no baseline."""
 
-JUDGED_SAMPLES, LATEST_SAMPLES = 3, 5
-"""Requests since the last decrease without which their median says nothing, and how many of them count."""
+JUDGED_LEAST, JUDGED_MEDIAN, JUDGED_LATEST = 3, 5, 8
+"""Requests since the last decrease: without how many they say nothing, of how many latest the median and tail are."""
 
 QUIET_S = 5.0
 """Seconds without an interactive request after which the lane counts as empty; shorter gaps are in any traffic."""
@@ -67,7 +69,8 @@ class Pacing:
         quiet_step: the same while the interactive lane is empty.
         hold: seconds from one decrease to the next, and to growth.
         tolerance: how many times the baseline the median TTFT may be.
-        patience: how many times the baseline a single stream may wait.
+        tail_tolerance: how many times the idle tail all but one of the latest TTFT have to stay below.
+        patience: how many times the idle tail a single stream may wait.
         slack: seconds of TTFT that never count: the noise of a quick engine.
     """
 
@@ -79,7 +82,8 @@ class Pacing:
         quiet_step: float = 0.25,
         hold: float = 3.0,
         tolerance: float = 1.1,
-        patience: float = 3.0,
+        tail_tolerance: float = 1.2,
+        patience: float = 2.0,
         slack: float = 0.005,
     ) -> None:
         self.ceiling = max(TRICKLE, ceiling)
@@ -88,10 +92,11 @@ class Pacing:
         self._quiet_step = quiet_step
         self._hold = hold
         self._tolerance = tolerance
+        self._tail_tolerance = tail_tolerance
         self._patience = patience
         self._slack = slack
         self._idle: deque[Sample] = deque(maxlen=64)
-        self._judged: deque[Sample] = deque(maxlen=LATEST_SAMPLES)
+        self._judged: deque[Sample] = deque(maxlen=JUDGED_LATEST)
         self._trickling_since: float | None = float("-inf")  # nothing ran before
         self._decreased_at = float("-inf")
         self._grown_at = float("-inf")
@@ -139,17 +144,22 @@ class Pacing:
             return True
         if (baseline := self.baseline) is None:
             return False
-        if signs.longest_wait > baseline * self._patience + self._slack:
+        tail = sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + self._slack
+        if signs.longest_wait > tail * self._patience:
             return True
-        if len(self._judged) < JUDGED_SAMPLES:
+        latest = [sample.ttft for sample in self._judged]
+        if len(latest) < JUDGED_LEAST:
             return False
-        allowed = baseline * self._tolerance + self._slack + 2 * self._standard_error(baseline)
-        return median(s.ttft for s in self._judged) > allowed
+        if sum(ttft > tail * self._tail_tolerance for ttft in latest) >= 2:
+            return True
+        middle = latest[-JUDGED_MEDIAN:]
+        allowed = baseline * self._tolerance + self._slack + 2 * self._standard_error(baseline, len(middle))
+        return median(middle) > allowed
 
-    def _standard_error(self, baseline: float) -> float:
-        """Of the judged median: 1.253 sigma / sqrt(n), sigma being 1.483 times the median absolute deviation."""
+    def _standard_error(self, baseline: float, count: int) -> float:
+        """Of a median of `count` requests: 1.253 sigma / sqrt(n), sigma 1.483 times the median absolute deviation."""
         deviation = median(abs(s.ttft - baseline) for s in self._idle)
-        return 1.253 * 1.483 * deviation / math.sqrt(len(self._judged))
+        return 1.253 * 1.483 * deviation / math.sqrt(count)
 
     def _shrink(self, now: float) -> None:
         if now - self._decreased_at < self._hold:
@@ -179,34 +189,3 @@ class Pacing:
             self._trickling_since = None
         elif self._trickling_since is None:
             self._trickling_since = now
-
-
-class Outage:
-    """How long to wait for a lane that cannot be asked: from half a second, twice as long each time, up to `most`.
-
-    Many lines that fail in the same moment are one failure.
-    """
-
-    def __init__(self, *, first: float = 0.5, most: float = 30.0) -> None:
-        self._first = first
-        self._most = most
-        self._failures = 0
-        self.until = float("-inf")
-
-    @property
-    def on(self) -> bool:
-        """Whether the lane has not answered since it failed; one line at a time tries it."""
-        return self._failures > 0
-
-    def failed(self, now: float, retry_after: float | None = None) -> None:
-        """The lane could not be asked. `retry_after` is what it said itself, in seconds."""
-        if now < self.until:
-            return
-        wait = min(self._most, self._first * 2 ** min(self._failures, 16))
-        self._failures += 1
-        self.until = now + max(wait, min(retry_after or 0.0, self._most))
-
-    def ended(self) -> None:
-        """The lane has answered."""
-        self._failures = 0
-        self.until = float("-inf")

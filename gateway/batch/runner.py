@@ -16,7 +16,8 @@ from gateway.batch.execution import Cut, Executor, LaneDown, TryAgain
 from gateway.batch.jobs import Line, LineState, Result
 from gateway.batch.moves import Mover
 from gateway.batch.objects import unanswered
-from gateway.batch.pacing import Outage, Pacing, Signs
+from gateway.batch.outage import Outage
+from gateway.batch.pacing import Pacing, Signs
 from gateway.batch.store import Ledger, StoreUnavailable, Worker
 from gateway.errors import Draining
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.batch.pacing import LEARN_S, Outage, Pacing, Sample, Signs
+from gateway.batch.outage import Outage
+from gateway.batch.pacing import LEARN_S, Pacing, Sample, Signs
 
 IDLE = tuple(Sample(-10.0 + n, 0.1) for n in range(8))
 """Eight requests before any line ran: the baseline is 0.1 s."""
@@ -77,10 +78,17 @@ def test_one_slow_request_is_no_sign() -> None:
     assert pacing.look(101.0, Signs(running=1, started=ended), 16) == 16
 
 
+def test_two_slow_requests_of_eight_are_a_sign_though_the_median_is_well() -> None:
+    pacing = grown(16)
+    ended = [Sample(100.5, ttft) for ttft in (0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1)]
+    assert pacing.look(101.0, Signs(running=1, started=ended), 16) == 16
+    assert pacing.look(102.0, Signs(running=1, started=[Sample(101.5, 0.5)]), 16) == 8
+
+
 def test_a_stream_that_waits_much_too_long_is_a_sign_before_it_ends() -> None:
     pacing = grown(16)
-    assert pacing.look(101.0, Signs(running=1, longest_wait=0.29), 16) == 16
-    assert pacing.look(102.0, Signs(running=1, longest_wait=0.31), 16) == 8
+    assert pacing.look(101.0, Signs(running=1, longest_wait=0.2), 16) == 16
+    assert pacing.look(102.0, Signs(running=1, longest_wait=0.22), 16) == 8
 
 
 def test_requests_from_before_the_last_decrease_do_not_halve_it_again() -> None:

@@ -17,7 +17,8 @@ from gateway.batch.execution import Cut, LaneDown, TryAgain
 from gateway.batch.jobs import Batch, Line, LineState, Result, Status, Usage
 from gateway.batch.moves import Mover
 from gateway.batch.objects import answered
-from gateway.batch.pacing import Outage, Pacing, Signs
+from gateway.batch.outage import Outage
+from gateway.batch.pacing import Pacing, Signs
 from gateway.batch.runner import Runner
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import Worker
