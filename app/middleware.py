@@ -124,19 +124,22 @@ def _too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"The body is larger than the limit of {limit} bytes.")
 
 
+QUIET = frozenset({"/health", "/ready", "/metrics"})
+"""Paths that are asked all the time; like the files of the page they get no line."""
+
+
 class AccessLine:
     """Writes one structured line a request, when it is over. It never holds a body, a query or a credential.
 
     An endpoint adds what it knows to `scope["state"]["access"]`.
     """
 
-    def __init__(self, app: ASGIApp, quiet: frozenset[str] = frozenset({"/health", "/ready", "/metrics"})) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._quiet = quiet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on and looks at the status that comes back."""
-        if scope["type"] != "http" or scope["path"] in self._quiet:
+        if scope["type"] != "http" or scope["path"] in QUIET or scope["path"].startswith("/ui/"):
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
