@@ -1,8 +1,9 @@
 """How many lines run at once. Pure: signs of the interactive lane in, a number out.
 
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681): while the interactive lane is well one line more
-runs each `step` seconds, each `quiet_step` seconds once nobody has been there for `QUIET_S`; when it suffers the number
-is halved, at most once each `hold` seconds. It never falls below one: a trickle always goes on.
+runs each `step` seconds, slower near the number that harmed last, and each `quiet_step` seconds once nobody has been
+there for `QUIET_S`; when it suffers the number is halved, at most once each `hold` seconds. It never falls below one: a
+trickle always goes on.
 
 The interactive lane suffers when
 
@@ -35,6 +36,9 @@ JUDGED_LEAST, JUDGED_MEDIAN, JUDGED_LATEST = 3, 5, 8
 
 QUIET_S = 5.0
 """Seconds without an interactive request after which the lane counts as empty; shorter gaps are in any traffic."""
+
+WARY_SHARE, WARY_STEPS, WARY_S = 0.75, 4, 120.0
+"""Growth is slower by so many times above this share of the number that harmed, for so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Pacing:
         self._trickling_since: float | None = float("-inf")  # nothing ran before
         self._decreased_at = float("-inf")
         self._grown_at = float("-inf")
+        self._harmful = self.ceiling
         self._learning_since: float | None = None
         self._seen_at = float("-inf")
 
@@ -164,15 +169,21 @@ class Pacing:
     def _shrink(self, now: float) -> None:
         if now - self._decreased_at < self._hold:
             return
+        self._harmful = self.limit
         self.limit = max(TRICKLE, self.limit // 2)
         self._decreased_at = now
         self._judged.clear()
 
     def _grow(self, now: float) -> None:
-        step = self._quiet_step if now - self._seen_at >= QUIET_S else self._step
-        if now >= max(self._decreased_at + self._hold, self._grown_at + step):
+        if now >= max(self._decreased_at + self._hold, self._grown_at + self._step_to(self.limit + 1, now)):
             self.limit = min(self.ceiling, self.limit + 1)
             self._grown_at = now
+
+    def _step_to(self, limit: int, now: float) -> float:
+        if now - self._seen_at >= QUIET_S:
+            return self._quiet_step
+        is_near_harm = limit > WARY_SHARE * self._harmful and now - self._decreased_at < WARY_S
+        return self._step * (WARY_STEPS if is_near_harm else 1)
 
     def _must_learn(self, now: float, signs: Signs) -> bool:
         if self.baseline is not None:

@@ -58,6 +58,13 @@ def test_it_is_halved_once_a_hold_however_often_it_looks() -> None:
     assert limits == [8] * 8 + [4] * 8 + [2]
 
 
+def test_it_comes_back_slowly_to_the_number_that_harmed() -> None:
+    pacing = grown(16, step=1.0, hold=0.0)
+    pacing.look(101.0, Signs(running=4, waiting=1), 16)
+    limits = [pacing.look(101.0 + n, BUSY, pacing.limit) for n in range(1, 14)]
+    assert limits == [9, 10, 11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14]
+
+
 def test_a_trickle_always_goes_on() -> None:
     """Case H67: batch work never ends up at nothing."""
     pacing = grown(16)
@@ -189,6 +196,13 @@ def test_interactive_requests_hardly_feel_a_batch_and_the_batch_goes_on() -> Non
     assert p95(engine.ttfts) < 1.2 * 0.105
     assert min(engine.limits) >= 1
     assert engine.lines > 300 * 0.4 * 8
+
+
+def test_few_interactive_requests_are_protected_too() -> None:
+    engine = simulated(room=8)
+    engine.run(300, rate=1)
+    assert p95(engine.ttfts) < 1.3 * 0.105
+    assert engine.lines > 300 * 0.5 * 8
 
 
 def test_in_silence_a_batch_takes_all_there_is() -> None:
