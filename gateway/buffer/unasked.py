@@ -2,8 +2,8 @@
 
 Where tokens are charged for, the engine is told `stream_options.include_usage`. vLLM then sends one more chunk, with
 the usage and no choice, and moves `system_fingerprint` from the finish of each choice to that chunk. Here both are
-undone: the chunk is dropped, and each finish is held until the fingerprint is known, which gets its old place at the end
-of it. What is left are the bytes that the engine sends to a client that asks for nothing.
+undone: the chunk is dropped, and each finish is held until the fingerprint is known, which gets its old place at the
+end of it. What is left are the bytes that the engine sends to a client that asks for nothing.
 
 An engine that states usage on every chunk although nobody asked does so for all its clients
 (`--enable-force-include-usage`): then nothing is touched.
