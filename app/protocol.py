@@ -8,6 +8,7 @@ import asyncio
 import http
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
@@ -30,6 +31,12 @@ def direct(scope: Scope, send: Send) -> Send:
     return own
 
 
+def unsent(scope: Scope) -> Callable[[], int]:
+    """Tells how many bytes written to the client its socket has not taken yet; 0 where that is not known."""
+    told: Callable[[], int] = scope["state"].get("unsent", int)
+    return told
+
+
 async def abort(scope: Scope, receive: Receive) -> None:
     """Closes the request's connection at once, whatever is still to be written, and waits until it is closed."""
     close = scope["state"].get("abort")
@@ -41,7 +48,7 @@ async def abort(scope: Scope, receive: Receive) -> None:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One client connection. `scope["state"]` holds what `abort` and `direct` need."""
+    """One client connection. `scope["state"]` holds what `abort`, `direct` and `unsent` need."""
 
     head_bytes: int
     _in_head = True
@@ -67,6 +74,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
         self.scope["state"]["send"] = self.cycle.send
+        self.scope["state"]["unsent"] = self.transport.get_write_buffer_size
 
     def on_message_complete(self) -> None:
         """It is complete."""
@@ -79,7 +87,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _abort(self) -> None:
         """Closes with a reset: in order, the system would keep what the client has not read for as long as it likes."""
-        with suppress(OSError):  # the client was quicker, and nothing is left to be set
+        with suppress(OSError, ValueError):  # the client was quicker, and nothing is left to be set
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 

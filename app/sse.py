@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.answers import ErrorResponse, headers_of, note
 from app.begun import Rest, begin
 from app.hangup import Hangup
-from app.protocol import abort, direct
+from app.protocol import abort, direct, unsent
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
@@ -50,7 +50,7 @@ class TokenStream(EventSourceResponse):
         try:
             async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, writer:
                 await passage.open()
-                await passage.pump(writer.write)
+                await passage.pump(writer.write, unsent(scope))
                 await writer.end()
         except ClientError:
             await abort(scope, receive)

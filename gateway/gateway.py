@@ -219,10 +219,10 @@ class Passage:
         self._remember(buffer.answer_id)
         self._note_overhead()
 
-    async def pump(self, write: Write) -> None:
-        """Writes the stream to its end, each flush as soon as it is due."""
+    async def pump(self, write: Write, unsent: Callable[[], int]) -> None:
+        """Writes the stream to its end, each flush as soon as it is due; for `unsent` see `Relay.pump`."""
         assert self._relay is not None, "open() comes first"  # noqa: S101 - a programming error
-        await self._relay.pump(write)
+        await self._relay.pump(write, unsent)
 
     async def fetch(self) -> WholeAnswer:
         """The whole answer of a request that is not streamed. Raises Refused or an EngineError."""
@@ -318,8 +318,11 @@ class Passage:
                 try:
                     return await self._ask_engine(lease.engine)
                 except (EngineStale, EngineUnreachable, EngineAnswered) as error:
-                    engine = self._engine_for_another_try(lease, error)
-                return await self._ask_engine(engine, fresh=engine is lease.engine)
+                    engine, first = self._engine_for_another_try(lease, error), error
+                try:
+                    return await self._ask_engine(engine, fresh=engine is lease.engine)
+                except EngineUnreachable as second:  # that the other one is busy says more: when to come back
+                    raise (first if isinstance(first, EngineAnswered) else second) from None
         except TimeoutError as error:
             raise EngineSilent("The engine gave no first token in time.") from error
 

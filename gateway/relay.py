@@ -3,8 +3,8 @@
 The buffer says what leaves and when; the relay owns the clock and the deadlines. One wake-up a flush, none a token:
 
 - What the engine sends is fed, and what is due is written, inside the call that brought it: no task is switched.
-- While one more token would only be held, the bytes of it are left in the kernel: nobody is woken for them. The alarm of
-  the window reads them, in time for the oldest that can be among them.
+- While one more token would only be held, the bytes of it are left in the kernel: nobody is woken for them. The alarm
+  of the window reads them, in time for the oldest that can be among them.
 - The task of the request sleeps until the end. It wakes in between only if the client's socket is full: then it waits,
   runs grow by merging, and above the high-water mark the engine is no longer read.
 """
@@ -75,6 +75,8 @@ class Relay:
         self._write: Write | None = None  # until then the stream is being opened
         self._blocked: Awaitable[None] | None = None
         self._writing_since: float | None = None
+        self._unsent: Callable[[], int] = int
+        self._unread_by_client = 0
         self._paused = False
         self._unread = 0  # bytes that may be left in the kernel
         self._read_at = asked_at
@@ -125,9 +127,14 @@ class Relay:
         while not (buffer.has_event or buffer.ended or buffer.failure):
             await self._wait()
 
-    async def pump(self, write: Write) -> None:
-        """Writes the stream to its end."""
-        self._write = write
+    async def pump(self, write: Write, unsent: Callable[[], int]) -> None:
+        """Writes the stream to its end.
+
+        Args:
+            write: see `Write`.
+            unsent: bytes that are written but that the client's socket has not taken yet.
+        """
+        self._write, self._unsent = write, unsent
         self._flush(self._now())
         while not self._buffer.ended or self._blocked is not None:
             if self._blocked is not None:
@@ -150,10 +157,15 @@ class Relay:
         if self._write is None or self._blocked is not None:
             return
         flush = self._buffer.take(now)
+        if self._paused and not self._buffer.full:
+            self._paused = False
+            self._last_event = now  # the silence was ours
+            self._response.resume()
         if flush:
             self._blocked = self._write(flush)
             if self._blocked is not None:
                 self._writing_since = now
+                self._unread_by_client = self._unsent()
                 self._buffer.reader_busy = True
                 self._wake()
                 return
@@ -167,10 +179,6 @@ class Relay:
         self._blocked = self._writing_since = None
         self._buffer.reader_busy = False
         self._flush(now)
-        if self._paused and not self._buffer.full:
-            self._paused = False
-            self._last_event = now  # the silence was ours
-            self._response.resume()
 
     def _await_more(self) -> None:
         """Sets the alarm, and says which bytes are worth a wake-up before it rings."""
@@ -238,6 +246,8 @@ class Relay:
 
     def _watch(self) -> None:
         now = self._now()
+        if self._writing_since is not None and (unsent := self._unsent()) < self._unread_by_client:
+            self._writing_since, self._unread_by_client = now, unsent  # slow, but the client reads
         deadline, act, error = self._limit()
         if now >= deadline:
             act(error)

@@ -1,8 +1,8 @@
 """One timer for the windows of all streams.
 
-A timer of the event loop costs microseconds to set and to cancel, and a stream wants one for nearly every flush. Here an
-alarm is an entry in a list: of the tick in which it rings. The loop has one timer, for the next tick that has entries,
-and none while no stream waits. An alarm rings up to one tick late, never early.
+A timer of the event loop costs microseconds to set and to cancel, and a stream wants one for nearly every flush. Here
+an alarm is an entry in a list: of the tick in which it rings. The loop has one timer, for the next tick that has
+entries, and none while no stream waits. An alarm rings up to one tick late, never early.
 """
 
 import asyncio

@@ -172,7 +172,6 @@ class Pacing:
         self._harmful = self.limit
         self.limit = max(TRICKLE, self.limit // 2)
         self._decreased_at = now
-        self._judged.clear()
 
     def _grow(self, now: float) -> None:
         if now >= max(self._decreased_at + self._hold, self._grown_at + self._step_to(self.limit + 1, now)):

@@ -109,7 +109,7 @@ class TokenBuffer:
 
     @property
     def worth_reading(self) -> int:
-        """Bytes of the body from which on they should be fed at once; fewer may wait until the next `wake_at`. 0: any."""
+        """Bytes of the body from which on they should be fed at once; fewer may wait for `wake_at`. 0: any."""
         return 0 if self.complete else self._strategy.worth_reading()
 
     def feed(self, data: bytes, now: float, since: float | None = None) -> None:

@@ -81,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def leave_unread(self, size: int) -> None:
-        """See `Carrier.leave_unread`. The loop is told of the socket when so much is there, or the end (SO_RCVLOWAT)."""
+        """See `Carrier.leave_unread`. The loop is told when so much is there, or the end (SO_RCVLOWAT)."""
         if size != self._unread and self._open and self._transport is not None:
             self._unread = size
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(size, 1))

@@ -262,7 +262,7 @@ async def test_five_hundred_short_streams_leave_no_task_and_no_object_behind() -
         await gateway.settles()
         gc.collect()
         await until(lambda: len(asyncio.all_tasks()) <= tasks)
-        assert _streams() <= objects
+        await until(lambda: gc.collect() >= 0 and _streams() <= objects)  # the ticker forgets an alarm within a window
 
 
 def _streams() -> int:

@@ -46,7 +46,7 @@ BAD: dict[str, tuple[tuple[bytes, ...], Told]] = {
     "invalid JSON in line 7": ((*(line(str(n)) for n in range(6)), b'{"x":'), ("invalid_json_line", 7, None)),
     "NaN": ((line(body={"temperature": float("nan")}),), ("invalid_json_line", 1, None)),
     "an array": ((b"[1]\n",), ("invalid_json_line", 1, None)),
-    "a blank line in the middle": ((line("a"), b"\n", line("b")), ("invalid_json_line", 2, None)),
+    "a blank line in the middle": ((line("a"), b"\n", line("b"), line("c")), ("invalid_json_line", 2, None)),
     "stream": ((line(body={"stream": True}),), ("invalid_request", 1, "body.stream")),
     "another url": ((line(url="/v1/completions"),), ("url_mismatch", 1, "url")),
     "no url": ((line(url=...),), ("url_mismatch", 1, "url")),

@@ -285,6 +285,19 @@ async def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert len(await there.lines(batch.output_file_id)) == 3
 
 
+async def test_an_expired_batch_stays_expired_however_often_its_files_are_tried(tmp_path: Path) -> None:
+    disk = FullDisk(tmp_path / "files")
+    async with works(tmp_path, {"id-1": [TryAgain()] * 99}, output=disk) as there:
+        batch = await there.batch(3)
+        await there.until(batch, lambda found: found.completed == 2)
+        there.now += 86400
+        await there.until(batch, lambda found: bool(found.problems))
+        disk.full = False
+        there.now += 60
+        batch = await there.ended(batch)
+        assert (batch.status, batch.completed, batch.failed) == (Status.EXPIRED, 2, 1)
+
+
 async def test_an_input_file_that_is_gone_fails_the_batch(tmp_path: Path) -> None:
     async with works(tmp_path) as there:
         there.runner.drain()

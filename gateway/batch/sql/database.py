@@ -19,6 +19,9 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 BUSY_S = 15.0
 """Seconds that a writer waits for another process's turn (SQLite)."""
 
+LOCKED_S = 0.05
+"""Seconds between two tries at what SQLite does not wait for by itself."""
+
 CONNECT_S = 5.0
 """Seconds to connect (PostgreSQL)."""
 
@@ -46,10 +49,26 @@ class Database:
 
     async def migrate(self) -> None:
         """Brings the schema to this version; several gateways may do so at once. Raises StoreUnavailable."""
+        if self._sqlite:
+            await self._write_ahead()
         async with self.writing() as connection:
             if not self._sqlite:
                 await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             await connection.run_sync(_upgrade)
+
+    async def _write_ahead(self) -> None:
+        """Sets the file's journal mode, once and for all; SQLite does not wait here for others who do the same."""
+        for _ in range(int(BUSY_S / LOCKED_S)):
+            try:
+                async with self.reading() as connection:
+                    await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            except StoreUnavailable as error:
+                if "locked" not in str(error.__cause__):
+                    raise
+                await asyncio.sleep(LOCKED_S)
+            else:
+                return
+        raise StoreUnavailable("locked")
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -96,13 +115,13 @@ def _sqlite_engine(url: Any) -> AsyncEngine:
     def connected(connection: Any, record: object) -> None:
         connection.isolation_level = None  # transactions begin where `begun` says, not where the driver guesses
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
     @event.listens_for(engine.sync_engine, "begin")
     def begun(connection: Connection) -> None:
-        if connection.get_isolation_level() != "AUTOCOMMIT":
+        if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # a later upgrade from reader to writer can fail at once
 
     return engine

@@ -58,7 +58,8 @@ class Piece:
 
     def frames(self, silent: "Piece") -> bool:
         """Whether a piece with an empty delta is the same but for the delta."""
-        return self._without([*self.arrays, (self.body["choices"][0], "delta")], kind="") == silent.key
+        choice = self.body["choices"][0]
+        return "delta" in choice and self._without([*self.arrays, (choice, "delta")], kind="") == silent.key
 
     def absorb(self, other: "Piece") -> None:
         """Takes the other's arrays and usage; the texts are joined by whoever has them all."""

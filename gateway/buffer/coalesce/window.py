@@ -28,6 +28,9 @@ AROUND = 34
 HTTP chunk, 20 for the text. The end of a stream is longer: a chunk with a finish_reason is no shorter than one with a
 token, and 24 bytes of `[DONE]` and the last HTTP chunk follow it."""
 
+LARGE = 16 * 1024
+"""Bytes of a run that leaves whatever it holds: nobody would see it stutter, and it would fill the buffer."""
+
 _TEMPLATES = 16
 """Templates that are kept for a stream: choices times kinds, usually one or two."""
 
@@ -180,7 +183,7 @@ class WindowStrategy:
         self.pending += size
         if reason is not None:
             self._leave(run, reason)
-        elif run.tokens >= self._tokens and not self.reader_busy:
+        elif (run.tokens >= self._tokens or run.size >= LARGE) and not self.reader_busy:
             self._leave(run, FlushReason.TOKENS)
 
     def _leave(self, run: Run, reason: FlushReason) -> None:
