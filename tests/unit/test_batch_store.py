@@ -113,6 +113,15 @@ async def test_several_gateways_may_migrate_at_once(url: str) -> None:
     await asyncio.gather(*(database.aclose() for database in databases))
 
 
+async def test_who_reads_does_not_wait_for_who_writes(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/file")
+    await database.migrate()
+    async with asyncio.timeout(5), database.writing() as writer:
+        await writer.exec_driver_sql("UPDATE batches SET model = 'm'")
+        assert await SqlCatalogue(database).batch("batch_1", None) is None
+    await database.aclose()
+
+
 async def test_a_database_that_cannot_be_opened_is_told_as_one_error(tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/none/file", "postgresql://u@127.0.0.1:1/none"):
         database = Database(url)
