@@ -168,9 +168,8 @@ def main() -> None:
     with served() as pid:
         figures = measure(pid, asked.rounds, asked.streams)
     rows = [row(pace, both["engine"], both["gateway"]) for pace, both in figures.items()]
-    print(
-        "| engine, ms a token | events a token, direct / through | bytes a token | TTFT ms | token age p50 / p99 ms | CPU µs a token |"
-    )
+    print("Pairs are direct / through the gateway; ages are those through the gateway.\n")
+    print("| ms a token | events a token | bytes a token | TTFT ms | age p50, p99 ms | CPU µs a token |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for r in rows:
         print(

@@ -33,7 +33,7 @@ def read_whole(body: bytes, tier: str | None) -> WholeReading:
     """Reads an answer of any endpoint, and states the service tier in it if the client asked for one.
 
     OpenAI counts `prompt_tokens` and `completion_tokens`; responses and messages `input_tokens` and `output_tokens`.
-    What only a lenient reader takes for JSON, a bare NaN say, is handed on as it is; raises EngineBroke for what is none.
+    What only a lenient reader takes for JSON, a bare NaN say, is handed on as it is. Raises EngineBroke for non-JSON.
     """
     stats = StreamStats()
     try:

@@ -10,6 +10,8 @@ from gateway.ticker import TICK, Alarm, Ticker
 
 
 class Handle:
+    """A timer of the loop below."""
+
     def __init__(self, when: float, call: Callable[[], None]) -> None:
         self.when = when
         self.call = call

@@ -1,0 +1,45 @@
+"""The chat page in a real browser, with real vLLM behind it."""
+
+import time
+
+import pytest
+
+from tests.e2e.vllm.conftest import Engine
+from tests.page.conftest import Chat, browser, context
+
+pytestmark = pytest.mark.vllm
+__all__ = ["browser", "context"]  # fixtures
+
+
+@pytest.fixture
+def page(context, gateway: str) -> Chat:  # type: ignore[no-untyped-def]
+    """The page, open and empty."""
+    return Chat(context.new_page(), gateway).open()
+
+
+def test_a_conversation_works(page: Chat) -> None:
+    page.ask("What is the capital of France?")
+    assert page.written
+    assert "lowlatency" in page.answer.inner_text()
+    page.ask("And of Italy?")
+    assert page.page.locator(".answer").count() == 2
+    page.check()
+
+
+def test_stop_keeps_what_was_written_and_frees_the_engine_within_a_second(
+    page: Chat, engines: dict[str, Engine]
+) -> None:
+    """Case H71."""
+    page.say("Tell me a very long story about the sea, with many chapters, and do not stop.")
+    deadline = time.monotonic() + 20
+    while not page.answer.locator(".markdown").count() or len(page.written) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert engines["lowlatency"].running() == 1
+    page.button("Stop").click()
+    stopped = time.monotonic()
+    while engines["lowlatency"].running():
+        assert time.monotonic() - stopped < 2, "the engine still generates"
+        time.sleep(0.02)
+    page.settled()
+    assert len(page.written) > 20
