@@ -52,7 +52,10 @@ class TryAgain:
 
 
 class Cut:
-    """Ends the block with an error from outside. The block sees a cancellation; what leaves it is the error."""
+    """Ends the block with an error from outside, even before it has begun.
+
+    The block sees a cancellation; what leaves it is the error.
+    """
 
     def __init__(self) -> None:
         self._error: GatewayError | None = None
@@ -60,11 +63,14 @@ class Cut:
 
     def __call__(self, error: GatewayError) -> None:
         """Ends the block; the first error counts, and after the block it does nothing."""
-        if self._block is not None and self._error is None:
+        if self._error is None:
             self._error = error
-            self._block.cancel()
+            if self._block is not None:
+                self._block.cancel()
 
     async def __aenter__(self) -> Self:
+        if self._error is not None:
+            raise self._error
         self._block = asyncio.current_task()
         return self
 

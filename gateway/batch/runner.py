@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from gateway.batch.assembly import line_id_of
@@ -119,13 +120,22 @@ class Runner:
         room = self.pacing.look(now, self.signs(), self.running) - self.running
         if self.outage.on:
             room = 1 - self.running if now >= self.outage.until else 0
-        if room <= 0 or self._draining:
+        if room <= 0 or not self._begins():
             return []
         try:
-            return await self.ledger.claim_lines(self.worker, self.clock(), room, self._turn)
+            claimed = await self.ledger.claim_lines(self.worker, self.clock(), room, self._turn)
         except StoreUnavailable as error:
             self.report("the database of batches cannot be used", error=str(error))
             return []
+        if not self._begins():  # any more: nobody would cut what begins now
+            for line in claimed:
+                await self._insist(partial(self.ledger.put_back, self.worker, line, not_before=0.0, failed=False))
+            return []
+        return claimed
+
+    def _begins(self) -> bool:
+        """Whether new lines are begun."""
+        return not self._draining
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

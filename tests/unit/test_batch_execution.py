@@ -171,6 +171,14 @@ async def test_a_line_that_is_cut_is_given_back() -> None:
     cut(e.Draining("again", retry_after=5))
 
 
+async def test_a_line_that_is_cut_before_it_is_asked_is_given_back_too() -> None:
+    gateway, cut = FakeGateway(None), Cut()
+    cut(e.Draining("stops", retry_after=5))
+    executor = Executor(gateway, LANES)  # type: ignore[arg-type]  # plays a script
+    assert await executor.run(line(), RAW, cut) == LaneDown(5)
+    assert not gateway.begun.is_set()
+
+
 async def test_a_cancellation_from_elsewhere_passes_as_it_is() -> None:
     gateway = FakeGateway(None)
     running = asyncio.create_task(Executor(gateway, LANES).run(line(), RAW, Cut()))  # type: ignore[arg-type]

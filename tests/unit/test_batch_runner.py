@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -315,6 +316,29 @@ async def test_a_stop_cuts_the_lines_that_run_and_gives_them_back(tmp_path: Path
     async with works(tmp_path, worker="two") as there:
         batch = await there.ended(batch)
         assert (batch.completed, there.executor.runs) == (3, ["id-1"])
+
+
+async def test_what_is_claimed_while_a_stop_comes_is_not_begun(tmp_path: Path) -> None:
+    async with works(tmp_path) as there:
+        claim = there.ledger.claim_lines
+
+        async def claim_and_stop(*asked: Any) -> list[Line]:
+            if claimed := await claim(*asked):
+                there.runner.stop()
+            return claimed
+
+        there.runner.ledger = SimpleNamespace(**_methods(there.ledger) | {"claim_lines": claim_and_stop})
+        batch = await there.batch(3)
+        async with asyncio.timeout(5):
+            while not there.runner.stopped:  # noqa: ASYNC110 - a stop has no bell
+                await asyncio.sleep(0.01)
+        assert there.executor.runs == []
+    async with works(tmp_path, worker="two") as there:
+        assert (await there.ended(batch)).completed == 3
+
+
+def _methods(ledger: SqlLedger) -> dict[str, Any]:
+    return {name: getattr(ledger, name) for name in dir(ledger) if not name.startswith("_")}
 
 
 async def test_two_runners_share_a_batch_and_each_line_runs_once(tmp_path: Path) -> None:
