@@ -61,13 +61,17 @@ class BoundedHttp(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and not self._completed:  # else what belongs to the next head is not known
             self._head += len(data)
-            if self._head > self.head_bytes:
-                self._refuse(HeadTooLarge(f"The request's line and headers are larger than {self.head_bytes} bytes."))
+            self._bound(self._head)
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
         self.scope["state"]["abort"] = self._abort
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the target. One of more than 64 KB cannot be read, and would be no HTTP."""
+        super().on_url(url)
+        self._bound(len(self.url))
 
     def on_headers_complete(self) -> None:
         """Its head is complete."""
@@ -84,6 +88,10 @@ class BoundedHttp(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What came is not HTTP."""
         self._refuse(InvalidRequest(msg))
+
+    def _bound(self, size: int) -> None:
+        if size > self.head_bytes:
+            self._refuse(HeadTooLarge(f"The request's line and headers are larger than {self.head_bytes} bytes."))
 
     def _abort(self) -> None:
         """Closes with a reset: in order, the system would keep what the client has not read for as long as it likes."""

@@ -96,7 +96,7 @@ def read_call(
         changes["stream_options"] = asks_usage
     return Call(
         endpoint=row,
-        body=edit(body, changes) if changes else body,
+        body=_edited(body, changes) if changes else body,
         headers=_without_id(headers),
         stream=stream,
         lane=choice.lane,
@@ -156,6 +156,13 @@ def retrieval(
         stored=response_id,
         target=target,
     )
+
+
+def _edited(body: bytes, changes: Mapping[str, Any]) -> bytes:
+    try:
+        return edit(body, changes)
+    except RecursionError as error:
+        raise InvalidRequest("The body is nested too deeply.") from error
 
 
 def _without_id(headers: Mapping[str, str]) -> dict[str, str]:

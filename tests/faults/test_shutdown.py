@@ -18,8 +18,10 @@ ROOT = str(Path(__file__).parents[2])
 
 
 @asynccontextmanager
-async def process(*, forced: bool = False, **settings: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """`tokenlane serve` with embedded engines, and its URL. Only an end that was forced may leave tracebacks."""
+async def process(
+    *, forced: bool = False, log: list[str] | None = None, **settings: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """`tokenlane serve` with embedded engines, and its URL. Only an end that was forced may leave tracebacks. `log` gets what it said."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TOKENLANE_")}
     environment |= {"TOKENLANE_SERVER__PORT": "0", "TOKENLANE_SIM__TTFT_MS": "5", "TOKENLANE_SIM__ITL_MS": "10"}
     environment |= {"PYTHONPATH": ROOT, "WEB_CONCURRENCY": "4"} | {f"TOKENLANE_{k}": v for k, v in settings.items()}
@@ -34,15 +36,19 @@ async def process(*, forced: bool = False, **settings: str) -> AsyncIterator[tup
         said = ""
         async with asyncio.timeout(60):
             while not (url := re.search(r"serves on (\S+)", said)):
-                said += (await started.stderr.readline()).decode()
+                line = (await started.stderr.readline()).decode()
+                assert line, said
+                said += line
         draining = asyncio.create_task(started.stderr.read())
         yield started, url[1]
     finally:
         if started.returncode is None:
             started.kill()
         await started.wait()
-    log = (await draining).decode()
-    assert forced or "Traceback" not in log, log
+    said += (await draining).decode()
+    assert forced or "Traceback" not in said, said
+    if log is not None:
+        log.append(said)
 
 
 def children_of(pid: int) -> list[str]:
