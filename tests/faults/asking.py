@@ -25,7 +25,7 @@ def body(*, stream: bool = True, **more: Any) -> bytes:
     return json.dumps(asked | more).encode()
 
 
-def request(content: bytes = body(), **headers: str) -> bytes:
+def request(content: bytes = body(), /, **headers: str) -> bytes:
     """The bytes of a request on a connection of its own; underscores in names of headers stand for hyphens."""
     lines = [f"POST {CHAT} HTTP/1.1", "host: x", "connection: close", "content-type: application/json"]
     lines += [f"content-length: {len(content)}", *(f"{name.replace('_', '-')}: {v}" for name, v in headers.items())]
@@ -104,7 +104,7 @@ def answer(raw: bytes) -> Answer:
 
 def dechunked(raw: bytes) -> tuple[bytes, bool]:
     """A body out of its chunks, and whether it has an end."""
-    pieces = []
+    pieces: list[bytes] = []
     while raw:
         size, _, raw = raw.partition(b"\r\n")
         if not int(size, 16):
@@ -173,7 +173,7 @@ class Client:
         self._socket.close()
 
 
-async def ask(url: str, content: bytes = body(), **headers: str) -> Answer:
+async def ask(url: str, content: bytes = body(), /, **headers: str) -> Answer:
     """One request and its answer."""
     async with Client(url) as client:
         await client.send(request(content, **headers))

@@ -44,7 +44,7 @@ async def test_an_engine_that_cannot_be_reached_is_left_for_another_one_and_aske
 @pytest.mark.parametrize("streamed_answer", [True, False])
 async def test_an_engine_that_is_busy_is_left_for_another_one(line: bytes, streamed_answer: bool) -> None:
     """Case H6: busy is not ill."""
-    good = GOOD if streamed_answer else [Read(), Send(ok(b"{}")), Again()]
+    good: list[Step] = GOOD if streamed_answer else [Read(), Send(ok(b"{}")), Again()]
     async with pair(status(line), good) as (gateway, engines):
         answers = [await ask(gateway.url, body(stream=streamed_answer)) for _ in range(4)]
         assert {a.status for a in answers} == {200}
@@ -90,7 +90,7 @@ async def test_nothing_else_is_asked_again(name: str) -> None:
 
 async def test_a_connection_that_was_closed_while_it_was_idle_costs_the_client_nothing() -> None:
     """Case H35: the same engine, once, and counted."""
-    again = [Read(), Send(streamed(ROLE, text("good"), finish(), DONE) + END), Read(), Fin()]
+    again: list[Step] = [Read(), Send(streamed(ROLE, text("good"), finish(), DONE) + END), Read(), Fin()]
     async with pair(again) as (gateway, engines):
         answers = [await ask(gateway.url) for _ in range(6)]
         assert [a.text for a in answers] == ["good"] * 6
@@ -101,7 +101,7 @@ async def test_a_connection_that_was_closed_while_it_was_idle_costs_the_client_n
 
 async def test_the_other_try_after_a_stale_connection_is_made_on_a_fresh_one() -> None:
     """Case H35: where one idle connection is stale, the others are too."""
-    again = [Read(), Sleep(0.1), Send(streamed(ROLE, text("good"), finish(), DONE) + END), Read(), Fin()]
+    again: list[Step] = [Read(), Sleep(0.1), Send(streamed(ROLE, text("good"), finish(), DONE) + END), Read(), Fin()]
     async with pair(again) as (gateway, engines):
         await asyncio.gather(*(ask(gateway.url) for _ in range(4)))
         assert len(engines[0].peers) == 4
@@ -137,7 +137,7 @@ async def test_each_status_of_an_engine_is_the_clients_but_what_speaks_of_our_ow
 
 async def test_a_page_of_a_proxy_in_front_of_the_engine_is_not_shown() -> None:
     """Case H49."""
-    page = [Read(), Send(ok(b"<html>secret.internal</html>", status=b"502 Bad Gateway"))]
+    page: list[Step] = [Read(), Send(ok(b"<html>secret.internal</html>", status=b"502 Bad Gateway"))]
     async with pair(page) as (gateway, _):
         answer = await ask(gateway.url)
         assert answer.status == 502
@@ -149,7 +149,7 @@ async def test_a_header_of_an_engine_that_is_no_text_does_no_harm(value: bytes) 
     """Case H49: it is our exception that would be answered."""
     async with pair(status(b"429 Too Many Requests", b"Retry-After: " + value)) as (gateway, _):
         assert (await ask(gateway.url)).status == 429
-    odd = [
+    odd: list[Step] = [
         Read(),
         Send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json; x=" + value + b"\r\ncontent-length: 2\r\n\r\n{}"),
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakes.scripted_engine import Fin, Read, ScriptedEngine, Send, chunk, stream_head
+from tests.fakes.scripted_engine import Fin, Read, ScriptedEngine, Send, Step, chunk, stream_head
 from tests.faults.asking import DONE, END, ROLE, ask, finish, gateway_on, streamed, text
 
 EVENTS = [ROLE, text("你好🚀"), text(" café"), text("\u2028x\u0085y"), finish(), DONE]
@@ -11,7 +11,7 @@ SAID = "你好🚀 café\u2028x\u0085y"
 
 async def seen(*pieces: Send, ends: bool = True) -> None:
     """Plays the pieces and looks at what the client gets."""
-    script = [Read(), *pieces, *(() if ends else (Fin(),))]
+    script: list[Step] = [Read(), *pieces, *(() if ends else (Fin(),))]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url)
         assert (answer.text, answer.done, answer.whole) == (SAID, True, True)
@@ -24,7 +24,7 @@ async def test_every_cut_of_the_bytes_gives_the_same_text() -> None:
     whole = streamed(*EVENTS) + END
     start = whole.index(text("你好🚀")[:20])
     offsets = range(start, start + len(text("你好🚀 café")) + 20, 3)
-    scripts = [[Read(), Send(whole[:at]), Send(whole[at:]), Fin()] for at in offsets]
+    scripts: list[list[Step]] = [[Read(), Send(whole[:at]), Send(whole[at:]), Fin()] for at in offsets]
     async with ScriptedEngine(*scripts) as engine, gateway_on(engine) as gateway:
         for _ in offsets:
             assert (await ask(gateway.url)).text == SAID

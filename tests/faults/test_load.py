@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.sim import SimSettings
 from tests.fakes.running_gateway import RunningGateway, gateway_on_sim
-from tests.fakes.scripted_engine import Read, ScriptedEngine, Send, Sleep
+from tests.fakes.scripted_engine import Read, ScriptedEngine, Send, Sleep, Step
 from tests.faults.asking import (
     DONE,
     END,
@@ -109,7 +109,7 @@ async def test_a_token_costs_the_same_at_the_end_of_a_long_stream_as_at_its_star
 
     async def cost(tokens: int) -> float:
         events = b"".join(text(f"w{n} ") for n in range(tokens))
-        script = [Read(), Send(streamed(ROLE, events, finish(), DONE) + END)]
+        script: list[Step] = [Read(), Send(streamed(ROLE, events, finish(), DONE) + END)]
         async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
             before = time.process_time()
             assert (await gateway.http.post("/v1/chat/completions", content=body(), headers=JSON)).status_code == 200
@@ -185,8 +185,8 @@ CALL = b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a"
 async def test_ttft_counts_to_the_first_token_of_any_kind_and_not_to_the_role() -> None:
     """Case H64: reasoning and a tool call are tokens; pings and the role are none."""
     for first in (thought("hm"), text("a"), CALL):
-        steps = [Read(), Send(streamed(ROLE)), Sleep(0.15), Send(chunked(first)), Sleep(0.4)]
-        script = [*steps, Send(chunked(text("b")) + chunked(finish()) + chunked(DONE) + END)]
+        steps: list[Step] = [Read(), Send(streamed(ROLE)), Sleep(0.15), Send(chunked(first)), Sleep(0.4)]
+        script: list[Step] = [*steps, Send(chunked(text("b")) + chunked(finish()) + chunked(DONE) + END)]
         async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
             assert (await ask(gateway.url)).done
             await gateway.settles()

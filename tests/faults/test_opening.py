@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 
 from app.sim import SimSettings
 from tests.fakes.running_gateway import gateway_on_sim
-from tests.fakes.scripted_engine import Read, ScriptedEngine, Send, Sleep, chunk, ok
+from tests.fakes.scripted_engine import Read, ScriptedEngine, Send, Sleep, Step, chunk, ok
 from tests.faults.asking import (
     DONE,
     END,
@@ -34,7 +34,7 @@ REFUSAL = b'{"error":{"message":"no such grammar","type":"BadRequestError","para
 
 
 async def test_no_status_is_sent_before_the_first_event_or_its_time() -> None:
-    script = [Read(), Sleep(0.15), Send(streamed(ROLE, text("a"), finish(), DONE) + END)]
+    script: list[Step] = [Read(), Sleep(0.15), Send(streamed(ROLE, text("a"), finish(), DONE) + END)]
     async with ScriptedEngine(script) as engine, gateway_on(engine, timeouts=LATE) as gateway:
         answer = await ask(gateway.url)
         assert PING not in answer.body
@@ -43,7 +43,7 @@ async def test_no_status_is_sent_before_the_first_event_or_its_time() -> None:
 
 async def test_a_slow_start_is_opened_and_pinged_and_the_answer_is_whole() -> None:
     """Case H37: in prefill."""
-    script = [Read(), Sleep(0.3), Send(streamed(ROLE, text("a"), finish(), DONE) + END)]
+    script: list[Step] = [Read(), Sleep(0.3), Send(streamed(ROLE, text("a"), finish(), DONE) + END)]
     async with ScriptedEngine(script) as engine, gateway_on(engine, timeouts=QUICK) as gateway:
         answer = await ask(gateway.url)
         assert answer.body.startswith(PING * 2)
@@ -71,7 +71,7 @@ async def test_a_request_is_pinged_while_it_waits_in_the_queue() -> None:
 async def test_a_gap_in_the_stream_is_pinged_between_events() -> None:
     """Cases H27 and H37: no ping is ever within an event, though the engine pauses within one."""
     whole = text("b" * 400)
-    script = [
+    script: list[Step] = [
         Read(),
         Send(streamed(ROLE, text("a"))),
         Send(chunk(whole[:100])),
@@ -90,7 +90,7 @@ async def test_a_gap_in_the_stream_is_pinged_between_events() -> None:
 
 async def test_a_client_of_openai_reads_a_stream_with_pings() -> None:
     """Case H27."""
-    script = [
+    script: list[Step] = [
         Read(),
         Sleep(0.2),
         Send(streamed(ROLE, text("a"))),
@@ -110,7 +110,7 @@ async def test_a_client_of_openai_reads_a_stream_with_pings() -> None:
 
 async def test_pings_can_be_off() -> None:
     """Case H27: the stream is opened all the same."""
-    script = [
+    script: list[Step] = [
         Read(),
         Sleep(0.2),
         Send(streamed(ROLE, text("a"))),
@@ -131,7 +131,7 @@ async def test_pings_can_be_off() -> None:
 @pytest.mark.parametrize("late", [False, True])
 async def test_an_error_is_a_status_until_the_stream_is_opened_and_an_event_from_then_on(late: bool) -> None:
     """Case H28: true status or keep-alive; both are counted with the outcome of the error."""
-    script = [Read(), *([Sleep(0.2)] if late else []), Send(ok(REFUSAL, status=b"400 Bad Request"))]
+    script: list[Step] = [Read(), *([Sleep(0.2)] if late else []), Send(ok(REFUSAL, status=b"400 Bad Request"))]
     async with ScriptedEngine(script) as engine, gateway_on(engine, timeouts=QUICK) as gateway:
         answer = await ask(gateway.url)
         assert answer.status == (200 if late else 400)
@@ -158,7 +158,7 @@ async def test_a_refusal_of_the_queue_after_the_stream_was_opened_is_an_event() 
 
 async def test_an_answer_that_is_not_streamed_is_not_pinged() -> None:
     """Case H37."""
-    script = [Read(), Sleep(0.2), Send(ok(b"{}"))]
+    script: list[Step] = [Read(), Sleep(0.2), Send(ok(b"{}"))]
     async with ScriptedEngine(script) as engine, gateway_on(engine, timeouts=QUICK) as gateway:
         answer = await ask(gateway.url, body(stream=False))
         assert (answer.status, answer.body) == (200, b"{}")
@@ -166,7 +166,7 @@ async def test_an_answer_that_is_not_streamed_is_not_pinged() -> None:
 
 async def test_a_client_that_asks_for_a_compressed_stream_gets_it_plain_and_at_once() -> None:
     """Case H38: nothing waits for a compressor."""
-    script = [Read(), Send(streamed(ROLE, text("a")))]
+    script: list[Step] = [Read(), Send(streamed(ROLE, text("a")))]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway, Client(gateway.url) as client:
         await client.send(request(accept_encoding="gzip, br, zstd"))
         await client.until(b'"a"')

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -80,7 +81,11 @@ async def stream(url: str, **headers: str) -> "asyncio.Task[Answer]":
 
 async def test_forty_streams_finish_within_the_grace_while_the_new_are_refused() -> None:
     """Case H61: none is cut; not ready at once; new requests get a 503 with a time; the exit status is 0."""
-    settings = {"LANES__LOWLATENCY__POOL_SIZE": "41", "LANES__LOWLATENCY__QUEUE": "0", "SERVER__SHUTDOWN_GRACE_S": "20"}
+    settings: dict[str, Any] = {
+        "LANES__LOWLATENCY__POOL_SIZE": "41",
+        "LANES__LOWLATENCY__QUEUE": "0",
+        "SERVER__SHUTDOWN_GRACE_S": "20",
+    }
     async with process(**settings) as (started, url), httpx.AsyncClient(trust_env=False) as http:
         streams = await asyncio.gather(*(stream(url, x_sim_tokens="150") for _ in range(40)))
         whole = asyncio.create_task(ask(url, body(stream=False), x_sim_tokens="150"))
@@ -104,7 +109,7 @@ async def test_forty_streams_finish_within_the_grace_while_the_new_are_refused()
 
 async def test_after_the_grace_each_stream_ends_with_an_event_and_each_other_request_with_a_503() -> None:
     """Case H61: also those that wait in the queue, which are refused at once."""
-    settings = {"LANES__LOWLATENCY__POOL_SIZE": "4", "SERVER__SHUTDOWN_GRACE_S": "1"}
+    settings: dict[str, Any] = {"LANES__LOWLATENCY__POOL_SIZE": "4", "SERVER__SHUTDOWN_GRACE_S": "1"}
     async with process(**settings) as (started, url):
         streams = [await stream(url, x_sim_tokens="100000") for _ in range(3)]
         whole = asyncio.create_task(ask(url, body(stream=False), x_sim_ttft_ms="60000"))
@@ -151,7 +156,7 @@ async def test_an_idle_gateway_ends_at_once_and_is_one_process() -> None:
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end() -> None:
     """Cases H57 and H61."""
-    settings = {"SERVER__SHUTDOWN_GRACE_S": "0", "SIM__ITL_MS": "0"}
+    settings: dict[str, Any] = {"SERVER__SHUTDOWN_GRACE_S": "0", "SIM__ITL_MS": "0"}
     async with process(**settings) as (started, url), Client(url, receive_buffer=4096) as client:
         await client.send(request(x_sim_tokens="900000"))
         await client.until(b"data: ")

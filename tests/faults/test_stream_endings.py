@@ -57,7 +57,7 @@ async def test_half_a_tool_call_is_not_called_whole(name: str) -> None:
 
 async def test_a_finish_without_its_last_word_gets_it() -> None:
     """Case H7: the answer is whole."""
-    script = [Read(), Send(streamed(ROLE, text("Hello"), finish())), Fin()]
+    script: list[Step] = [Read(), Send(streamed(ROLE, text("Hello"), finish())), Fin()]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url)
         assert (answer.text, answer.done, answer.whole) == ("Hello", True, True)
@@ -69,7 +69,12 @@ async def test_a_finish_without_its_last_word_gets_it() -> None:
 async def test_what_came_just_before_a_reset_is_not_lost() -> None:
     """Case H8: both pieces are still held by the buffer."""
     lanes = {"lowlatency": {"buffer": {"tokens": 64, "delay_ms": 1000}}}
-    script = [Read(), Send(streamed(ROLE, text("first"), text(" partial"), text(" answer"))), Sleep(0.02), Reset()]
+    script: list[Step] = [
+        Read(),
+        Send(streamed(ROLE, text("first"), text(" partial"), text(" answer"))),
+        Sleep(0.02),
+        Reset(),
+    ]
     async with ScriptedEngine(script) as engine, gateway_on(engine, lanes=lanes) as gateway:
         answer = await ask(gateway.url)
         assert answer.text == "first partial answer"
@@ -78,7 +83,7 @@ async def test_what_came_just_before_a_reset_is_not_lost() -> None:
 
 async def test_an_error_in_the_stream_is_the_engines_own_and_comes_after_what_was_received() -> None:
     """Cases H28 (d) and H30: the engine stays in service, and nothing is asked again."""
-    script = [Read(), Send(streamed(ROLE, *[text("think ")] * 4, ERROR, DONE) + END)]
+    script: list[Step] = [Read(), Send(streamed(ROLE, *[text("think ")] * 4, ERROR, DONE) + END)]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url)
         assert answer.text == "think " * 4
@@ -91,7 +96,7 @@ async def test_an_error_in_the_stream_is_the_engines_own_and_comes_after_what_wa
 async def test_an_error_before_the_first_token_keeps_its_status_and_words(streamed_answer: bool) -> None:
     """Cases H28 (a) and H30."""
     said = b'{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}'
-    script = [Read(), Send(ok(said, b"Retry-After: 7", status=b"400 Bad Request"))]
+    script: list[Step] = [Read(), Send(ok(said, b"Retry-After: 7", status=b"400 Bad Request"))]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url, body(stream=streamed_answer))
         assert (answer.status, answer.body, answer.headers["retry-after"]) == (400, said, "7")
@@ -111,7 +116,7 @@ async def test_an_error_before_the_first_token_keeps_its_status_and_words(stream
 )
 async def test_an_error_event_that_comes_first_becomes_the_status(event: bytes, status: int) -> None:
     """Case H28 (b)."""
-    script = [Read(), Send(streamed(event, DONE) + END)]
+    script: list[Step] = [Read(), Send(streamed(event, DONE) + END)]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url)
         assert answer.status in ({status, 500} if status == 502 else {status})
@@ -128,7 +133,7 @@ async def test_nothing_but_done_is_no_answer() -> None:
 async def test_an_error_after_which_the_engine_stays_silent_ends_the_stream_and_the_connection() -> None:
     """Case H50: nobody waits for ever, and nothing spins."""
     limit = b'data: {"error":{"message":"slow down","type":"rate","param":null,"code":429}}\n\n'
-    script = [Read(), Send(streamed(ROLE, text("a"), text("b"), text("c"), limit))]
+    script: list[Step] = [Read(), Send(streamed(ROLE, text("a"), text("b"), text("c"), limit))]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         before = time.process_time()
         answer = await ask(gateway.url)
@@ -141,7 +146,10 @@ async def test_an_error_after_which_the_engine_stays_silent_ends_the_stream_and_
 
 async def test_a_finish_that_is_said_twice_leaves_once() -> None:
     """Case H24."""
-    script = [Read(), Send(streamed(ROLE, text("a"), finish("tool_calls"), finish("tool_calls"), DONE) + END)]
+    script: list[Step] = [
+        Read(),
+        Send(streamed(ROLE, text("a"), finish("tool_calls"), finish("tool_calls"), DONE) + END),
+    ]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url)
         assert answer.body.count(b'"tool_calls"') == 1
@@ -151,7 +159,7 @@ async def test_a_finish_that_is_said_twice_leaves_once() -> None:
 async def test_an_empty_finish_is_no_finish() -> None:
     """Case H24."""
     empty = text("a").replace(b'"finish_reason":null', b'"finish_reason":""')
-    script = [Read(), Send(streamed(ROLE, empty) + END)]
+    script: list[Step] = [Read(), Send(streamed(ROLE, empty) + END)]
     async with ScriptedEngine(script) as engine, gateway_on(engine) as gateway:
         assert (await ask(gateway.url)).error["code"] == "engine_truncated"
 
@@ -187,7 +195,7 @@ async def test_numbers_that_json_does_not_know_go_through_as_they_are() -> None:
     """Case H43: in a whole answer and in a stream."""
     said = b'{"data":[NaN,-Infinity],"usage":{"prompt_tokens":1}}'
     strange = text("a").replace(b'"finish_reason"', b'"logprobs":{"x":-Infinity},"finish_reason"')
-    scripts = [Read(), Send(ok(said)), Read(), Send(streamed(ROLE, strange, finish(), DONE) + END)]
+    scripts: list[Step] = [Read(), Send(ok(said)), Read(), Send(streamed(ROLE, strange, finish(), DONE) + END)]
     async with ScriptedEngine(scripts) as engine, gateway_on(engine) as gateway:
         answer = await ask(gateway.url, body(stream=False, service_tier="auto"))
         assert (answer.status, answer.body) == (200, said)
@@ -198,7 +206,10 @@ async def test_numbers_that_json_does_not_know_go_through_as_they_are() -> None:
 
 async def test_the_next_request_on_the_clients_connection_is_served_after_an_error_in_a_stream() -> None:
     """The framing of a stream that failed is whole."""
-    scripts = [[Read(), Send(PARTIAL), Sleep(0.02), Reset()], [Read(), Send(streamed(ROLE, text("b"), finish()) + END)]]
+    scripts: list[list[Step]] = [
+        [Read(), Send(PARTIAL), Sleep(0.02), Reset()],
+        [Read(), Send(streamed(ROLE, text("b"), finish()) + END)],
+    ]
     async with ScriptedEngine(*scripts) as engine, gateway_on(engine) as gateway:
         for expected in ("engine_broke", "[DONE]"):
             answer = await gateway.http.post(CHAT, content=body(), headers={"content-type": "application/json"})
@@ -211,7 +222,7 @@ async def test_an_event_larger_than_the_limit_ends_the_stream_and_one_below_it_a
     pieces = [chunk(large[i : i + 16384]) for i in range(0, len(large), 16384)]
     good = stream_head() + chunk(ROLE) + b"".join(pieces) + chunk(finish()) + chunk(DONE) + END
     endless = stream_head() + chunk(ROLE) + chunk(b"data: " + b"x" * 65536) * 80
-    script = [Read(), Send(good), Read(), Send(endless)]
+    script: list[Step] = [Read(), Send(good), Read(), Send(endless)]
     async with ScriptedEngine(script) as engine, gateway_on(engine, limits={"event_bytes": 2**22}) as gateway:
         answer = await ask(gateway.url)
         assert (len(answer.text), answer.done) == (2**21, True)

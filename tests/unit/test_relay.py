@@ -327,7 +327,7 @@ async def test_a_fault_of_ours_reaches_the_owner_and_not_the_connection_of_the_e
     assert await stage.next_flush()
     waiting = asyncio.create_task(stage.rest())
     await turns()
-    stage.buffer._strategy = Faulty(stage.buffer, where)
+    stage.buffer._strategy = Faulty(stage.buffer, where)  # type: ignore[assignment]
     stage.relay.received(text("b"))
     with pytest.raises(Fault):
         await waiting
@@ -339,7 +339,7 @@ async def test_a_fault_of_ours_at_the_end_reaches_the_owner() -> None:
     await stage.next_flush()
     waiting = asyncio.create_task(stage.next_flush())
     await turns()
-    stage.buffer._strategy = Faulty(stage.buffer, "flush")
+    stage.buffer._strategy = Faulty(stage.buffer, "flush")  # type: ignore[assignment]
     stage.relay.ended(None)
     with pytest.raises(Fault):
         await waiting
@@ -352,7 +352,7 @@ class Faulty:
         self._real = STRATEGIES["window"](Window(4, 0.0), buffer._outbox)
         self._where = where
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return self._fail if name == self._where else getattr(self._real, name)
 
     def _fail(self, *_: object) -> None:
