@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from gateway.buffer import TokenBuffer
+from gateway.buffer import TokenBuffer, Window
 from gateway.buffer.coalesce import STRATEGIES
-from gateway.buffer.coalesce.window import Window
 from gateway.errors import (
     ClientTooSlow,
     Draining,
@@ -327,7 +327,7 @@ async def test_a_fault_of_ours_reaches_the_owner_and_not_the_connection_of_the_e
     assert await stage.next_flush()
     waiting = asyncio.create_task(stage.rest())
     await turns()
-    stage.buffer._strategy = Faulty(stage.buffer, where)  # type: ignore[assignment]
+    stage.buffer._strategy = Faulty(stage.buffer, where)
     stage.relay.received(text("b"))
     with pytest.raises(Fault):
         await waiting
@@ -339,7 +339,7 @@ async def test_a_fault_of_ours_at_the_end_reaches_the_owner() -> None:
     await stage.next_flush()
     waiting = asyncio.create_task(stage.next_flush())
     await turns()
-    stage.buffer._strategy = Faulty(stage.buffer, "flush")  # type: ignore[assignment]
+    stage.buffer._strategy = Faulty(stage.buffer, "flush")
     stage.relay.ended(None)
     with pytest.raises(Fault):
         await waiting
