@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import select
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -165,6 +166,12 @@ class Client:
         while await self.read():
             pass
         return answer(self.got)
+
+    def is_cut(self) -> bool:
+        """Whether the other side has closed with a reset, whatever is still to be read."""
+        poll = select.poll()
+        poll.register(self._socket, 0)
+        return bool(poll.poll(0))
 
     def leave(self, *, reset: bool = False) -> None:
         """Closes, with a reset or in order."""

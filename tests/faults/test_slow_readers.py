@@ -84,6 +84,7 @@ async def test_a_client_that_does_not_read_is_cut_and_its_socket_goes_away(
                 await client.until(b"data: ")
                 await until(lambda: gateway.held()["requests"] == 0)
                 await gateway.settles()
+                await until(client.is_cut)
                 await client.rest()
                 assert client.reset
             await until(lambda: engine.open_peers == 0 or script is WHOLE)
