@@ -23,8 +23,9 @@ from gateway.admission.lanes import POLICIES as LANE_POLICIES
 from gateway.batch.signs import SignWatch
 from gateway.buffer import Window
 from gateway.call import Call, read_call, retrieval
-from gateway.gateway import Gateway, Lane, Limits
+from gateway.gateway import Gateway
 from gateway.keys import Key
+from gateway.lane import Lane, Limits
 from gateway.models import ModelCatalogue
 from gateway.probes import Probes
 from gateway.quota import Quotas

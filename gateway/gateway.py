@@ -2,8 +2,8 @@
 
     slot of the lane -> engine of the lane -> connection and head -> first event -> flushes -> end
 
-A `Passage` is that owner. Whatever it takes it gives back once, in `close`, whichever way the request ends: whole,
-failed, refused, or left by its client at any of the steps.
+A `Passage` is that owner; the first three are its `Claim`. Whatever it takes it gives back once, in `close`,
+whichever way the request ends: whole, failed, refused, or left by its client at any of the steps.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from gateway.admission.gate import Gate, Permit
 from gateway.buffer import TokenBuffer, Window
 from gateway.buffer.endings import DIALECTS
 from gateway.call import Call, read_window
+from gateway.claim import Claim, said
 from gateway.errors import (
     ClientError,
     Draining,
@@ -22,71 +22,19 @@ from gateway.errors import (
     EngineBroke,
     EngineError,
     EngineSilent,
-    EngineStale,
-    EngineUnreachable,
     GatewayError,
-    LaneFull,
-    NoEngine,
     Refused,
     RequestError,
 )
+from gateway.lane import Lane, Limits
 from gateway.relay import Deadlines, Relay, Write
-from gateway.routing.breaker import outcome_of
-from gateway.routing.pool import Engine, EnginePool, Lease
-from gateway.stored import RETRY_AFTER, StoredResponses, serving
-from gateway.telemetry import (
-    EngineHealthChanged,
-    Observer,
-    Outcome,
-    RequestAdmitted,
-    RequestEnded,
-    RequestRetried,
-    StreamStats,
-    TelemetryEvent,
-)
+from gateway.stored import StoredResponses
+from gateway.telemetry import EngineHealthChanged, Observer, Outcome, RequestEnded, StreamStats, TelemetryEvent
 from gateway.ticker import Ticker
-from gateway.upstream.client import EngineClient, EngineResponse
-from gateway.upstream.engines import KINDS
+from gateway.upstream.client import EngineClient
 from gateway.wire import render
 from gateway.wire.shapes import status_of
 from gateway.wire.whole import WholeAnswer, read_whole
-
-BUSY = frozenset({429, 503})
-"""An engine's word that it is busy: no failure, and another engine may be asked."""
-
-ERROR_BODY = 2**20
-"""Bytes of an engine's error that are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """What a lane is made of.
-
-    `gate` may be shared with another lane (one engine for both); `slots` are those of the gate while every engine is in
-    service. `overflow` names the lane that takes what this one has
-    no room or no engine for.
-    """
-
-    name: str
-    gate: Gate
-    pool: EnginePool
-    window: Window
-    strategy: str
-    slots: int
-    overflow: str | None = None
-
-    def follow_engines(self) -> None:
-        """Sets the gate to what the engines that are in service take, at most the lane's `slots`."""
-        self.gate.resize(min(self.slots, self.pool.capacity()))
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds in bytes: one event of a stream, what a buffer holds for a slow reader, a whole answer."""
-
-    event: int = 16 * 2**20
-    high_water: int = 2**20
-    answer: int = 64 * 2**20
 
 
 @dataclass(slots=True)
@@ -150,7 +98,6 @@ class Passage:
 
     Attributes:
         committed: the status went out; from now on an error can only be an event of the stream.
-        queued: seconds spent waiting for a slot.
         engine_wait: seconds that the engine took until its first event, or its whole answer.
         report: how it ended, None until it has.
     """
@@ -158,32 +105,35 @@ class Passage:
     def __init__(self, gateway: Gateway, call: Call, cut: Callable[[GatewayError], None]) -> None:
         self.call = call
         self.committed = False
-        self.queued = 0.0
         self.engine_wait = 0.0
         self.report: RequestEnded | None = None
         self._overhead: float | None = None
         self._gateway = gateway
-        self._lane = gateway.lanes[call.lane]
+        self._claim = Claim(
+            call, lanes=gateway.lanes, client=gateway.client, stored=gateway.stored, observer=gateway.observer
+        )
         self._cut = cut
         self._loop = asyncio.get_running_loop()
         self._arrived = self._loop.time()
-        self._permit: Permit | None = None
-        self._lease: Lease | None = None
-        self._response: EngineResponse | None = None
         self._relay: Relay | None = None
         self._buffer: TokenBuffer | None = None
         self._whole_stats: StreamStats | None = None
-        self._home: Engine | None = None
 
     @property
     def lane(self) -> str:
         """The name of the lane that serves it: the chosen one, or the one that it overflows into."""
-        return self._lane.name
+        return self._claim.lane.name
+
+    @property
+    def queued(self) -> float:
+        """Seconds spent waiting for a slot."""
+        return self._claim.queued
 
     @property
     def engine(self) -> str:
         """The name of the engine that answers, empty while there is none."""
-        return self._lease.engine.name if self._lease else ""
+        engine = self._claim.engine
+        return engine.name if engine else ""
 
     @property
     def elapsed(self) -> float:
@@ -195,10 +145,10 @@ class Passage:
 
         Raises what prevents it: Refused, an EngineError (with the status of an error event that comes first).
         """
-        window = read_window(self.call.headers.get("x-tokenlane-buffer"), self._lane.window)
-        await self._enter()
+        window = read_window(self.call.headers.get("x-tokenlane-buffer"), self._claim.lane.window)
+        await self._claim.enter()
         asked_at = self._loop.time()
-        response = await self._ask(self._gateway.deadlines.first_token)
+        response = await self._claim.ask(self._gateway.deadlines.first_token)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             raise EngineBroke("The engine answered a stream request with something else.")
         buffer = self._buffer = self._new_buffer(window)
@@ -226,10 +176,10 @@ class Passage:
 
     async def fetch(self) -> WholeAnswer:
         """The whole answer of a request that is not streamed. Raises Refused or an EngineError."""
-        await self._enter()
+        await self._claim.enter()
         deadline = self._gateway.deadlines.whole
         started = self._loop.time()
-        response = await self._ask(deadline)
+        response = await self._claim.ask(deadline)
         try:
             async with asyncio.timeout_at(started + deadline):
                 body = await response.read(self._gateway.limits.answer)
@@ -240,7 +190,7 @@ class Passage:
         self._whole_stats = read.stats
         self._remember(read.answer_id)
         self._note_overhead()
-        return WholeAnswer(response.status, read.body, _said(response, "content-type") or "application/json")
+        return WholeAnswer(response.status, read.body, said(response, "content-type") or "application/json")
 
     def error_event(self, error: BaseException) -> bytes:
         """The event that ends a stream which was opened and cannot go on by itself."""
@@ -263,116 +213,16 @@ class Passage:
         """
         if self._relay is not None:
             self._relay.close()
-        if self._response is not None:
-            self._response.close()
         if error is None and self._buffer is not None:
             error = self._buffer.failure
-        if self._lease is not None:
-            self._lease.release(outcome_of(error))
-        if self._permit is not None:
-            self._permit.release()
+        self._claim.release(error)
         self.report = self._report(error)
         self._gateway.observer(self.report)
-
-    async def _enter(self) -> None:
-        """A slot and an engine: of the lane, else of the one that it overflows into."""
-        if self.call.stored is not None:
-            await self._go_home(self.call.stored)
-        try:
-            await self._admit()
-        except (LaneFull, NoEngine):
-            if self._lane.overflow is None or self._home is not None:
-                raise
-            self._lane = self._gateway.lanes[self._lane.overflow]
-            await self._admit()
-
-    async def _go_home(self, response_id: str) -> None:
-        """Ties the request to the engine that keeps a response, and to a lane that has this engine."""
-        engine = await self._gateway.stored.home(response_id)
-        for lane in (self._lane, *self._gateway.lanes.values()):
-            if home := serving(engine, lane.pool.engines):
-                self._lane, self._home = lane, home
-                return
-
-    async def _admit(self) -> None:
-        lane = self._lane
-        if not lane.pool.capacity():
-            raise lane.pool.no_engine()
-        permit = await lane.gate.acquire(lane.name)
-        try:
-            others = [engine for engine in lane.pool.engines if self._home and engine is not self._home]
-            self._lease = lane.pool.lease(exclude=others, key=self.call.session)
-        except NoEngine:
-            permit.release()
-            raise
-        self._permit = permit
-        self.queued = permit.waited
-        self._gateway.observer(RequestAdmitted(lane.name, self.queued))
-
-    async def _ask(self, limit: float) -> EngineResponse:
-        """The head of a good answer. Asks once more where that is safe: nothing was sent to the client yet."""
-        try:
-            async with asyncio.timeout(limit):
-                lease = self._lease
-                assert lease is not None  # noqa: S101 - `_enter` comes first
-                try:
-                    return await self._ask_engine(lease.engine)
-                except (EngineStale, EngineUnreachable, EngineAnswered) as error:
-                    engine, first = self._engine_for_another_try(lease, error), error
-                try:
-                    return await self._ask_engine(engine, fresh=engine is lease.engine)
-                except EngineUnreachable as second:  # that the other one is busy says more: when to come back
-                    raise (first if isinstance(first, EngineAnswered) else second) from None
-        except TimeoutError as error:
-            raise EngineSilent("The engine gave no first token in time.") from error
-
-    async def _ask_engine(self, engine: Engine, *, fresh: bool = False) -> EngineResponse:
-        call = self.call
-        url = engine.url + (call.target or call.endpoint.path)
-        response = self._response = await self._gateway.client.send(
-            call.endpoint.method, url, headers=_headers_for(engine, call), body=call.body, fresh=fresh
-        )
-        if response.status == 200:
-            return response
-        body = await response.read(ERROR_BODY)
-        content_type, retry_after = _said(response, "content-type"), _said(response, "retry-after") or None
-        raise EngineAnswered(response.status, body, content_type=content_type, retry_after=retry_after)
-
-    def _engine_for_another_try(self, lease: Lease, error: EngineError) -> Engine:
-        """Who is asked next, the failed try undone; raises the error if nobody is to be asked.
-
-        A stale connection says nothing about the engine: the same one is asked, on another connection. An engine that
-        cannot be reached, or is busy, is left to another one of the lane, if there is one.
-        """
-        reason = "stale"
-        if not isinstance(error, EngineStale):
-            if isinstance(error, EngineAnswered) and error.status not in BUSY:
-                raise error
-            reason = "busy" if isinstance(error, EngineAnswered) else "unreachable"
-            if self._home is not None:
-                raise self._homeless(lease, error)
-            try:
-                self._lease = self._lane.pool.lease(exclude=(lease.engine,))
-            except NoEngine:
-                raise error from None
-            lease.release(outcome_of(error))
-        if self._response is not None:
-            self._response.close()
-            self._response = None
-        self._gateway.observer(RequestRetried(self._lane.name, lease.engine.name, reason))
-        return self._lease.engine if self._lease is not None else lease.engine
-
-    def _homeless(self, lease: Lease, error: EngineError) -> GatewayError:
-        """What is said where the only engine that will do cannot be reached; if it answered, what it said."""
-        if isinstance(error, EngineAnswered):
-            return error
-        lease.release(outcome_of(error))
-        return NoEngine("The engine that keeps this response cannot be reached.", retry_after=RETRY_AFTER)
 
     def _new_buffer(self, window: Window) -> TokenBuffer:
         endpoint, limits = self.call.endpoint, self._gateway.limits
         return TokenBuffer(
-            strategy=self._lane.strategy if endpoint.merges else "passthrough",
+            strategy=self._claim.lane.strategy if endpoint.merges else "passthrough",
             window=window,
             max_event=limits.event,
             high_water=limits.high_water,
@@ -381,8 +231,9 @@ class Passage:
         )
 
     def _remember(self, answer_id: str | None) -> None:
-        if self.call.endpoint.keeps and answer_id is not None and self._lease is not None:
-            self._gateway.stored.remember(answer_id, self._lease.engine)
+        engine = self._claim.engine
+        if self.call.endpoint.keeps and answer_id is not None and engine is not None:
+            self._gateway.stored.remember(answer_id, engine)
 
     def _note_overhead(self) -> None:
         self._overhead = max(0.0, self.elapsed - self.queued - self.engine_wait)
@@ -392,7 +243,7 @@ class Passage:
         first = stats.first_token_at if stats is not None else None
         return RequestEnded(
             endpoint=self.call.endpoint.path,
-            lane=self._lane.name,
+            lane=self.lane,
             engine=self.engine,
             stream=self.call.stream,
             status=self._status(error),
@@ -409,21 +260,6 @@ class Passage:
         if isinstance(error, ClientError) or error is None or not self.committed:
             return 200 if error is None else render.answer(error).status
         return 200
-
-
-def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
-    forwards = KINDS[engine.kind].forwards
-    headers = [(name, value) for name, value in call.headers.items() if forwards(name)]
-    headers += [("content-type", "application/json"), ("x-request-id", call.request_id)]
-    if engine.api_key:
-        headers.append(("authorization", f"Bearer {engine.api_key}"))
-    return headers
-
-
-def _said(response: EngineResponse, name: str) -> str:
-    """A header of the engine's as it can be handed on: empty where it is missing, or no plain text."""
-    value = response.headers.get(name, "")
-    return value if value.isascii() else ""
 
 
 def _outcome(error: BaseException | None) -> Outcome:

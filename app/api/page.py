@@ -22,7 +22,7 @@ from app.web.assets import Asset, Assets, load
 from app.wiring import Service
 from gateway.call import MAX_DELAY, MAX_TOKENS
 from gateway.errors import RouteNotFound
-from gateway.gateway import Lane
+from gateway.lane import Lane
 
 STATUS_INTERVAL_S = 1.0
 """Seconds between two snapshots of the status stream."""

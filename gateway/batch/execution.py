@@ -20,6 +20,7 @@ from gateway.batch.jobs import Line, LineState, Result
 from gateway.batch.lines import body_of
 from gateway.batch.objects import answered, unanswered, usage_of
 from gateway.call import Call, read_call
+from gateway.claim import BUSY
 from gateway.errors import (
     EngineAnswered,
     EngineBroke,
@@ -30,7 +31,7 @@ from gateway.errors import (
     GatewayError,
     Refused,
 )
-from gateway.gateway import BUSY, Gateway
+from gateway.gateway import Gateway
 from gateway.keys.key import Key
 from gateway.wire import render
 from gateway.wire.whole import WholeAnswer
