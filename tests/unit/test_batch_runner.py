@@ -218,7 +218,9 @@ async def test_while_a_lane_is_down_one_line_at_a_time_tries_it(tmp_path: Path) 
     script: dict[str, Sequence[Ending]] = {f"id-{n}": [LaneDown(None)] * 99 for n in range(20)}
     async with works(tmp_path, script) as there:
         await there.until(await there.batch(20), lambda _: there.executor.downs > 9)
-        assert set(there.executor.tried_while_down[4:]) == {1}  # the first ones began before the lane was known to be down
+        assert set(there.executor.tried_while_down[4:]) == {
+            1
+        }  # the first ones began before the lane was known to be down
 
 
 async def test_a_line_whose_engine_fails_is_tried_again_later(tmp_path: Path) -> None:
