@@ -33,7 +33,7 @@ run-cpu: $(RUN_READY) ## serve a small real model with vLLM on the CPU
 	$(BIN)/python scripts/vllm_cpu/run.py $(ARGS)
 
 test: $(DEV_READY) ## run the tests (ARGS="-k buffer")
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -p no:benchmark -n 2 --dist loadfile $(ARGS)
 
 test-vllm: $(DEV_READY) ## run the tests against the real vLLM of `make run-cpu`
 	$(BIN)/python -m pytest -m vllm tests/e2e $(ARGS)

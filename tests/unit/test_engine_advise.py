@@ -24,7 +24,7 @@ def test_the_computed_size_of_gpt_oss_is_that_of_its_index(model: str, total_siz
 
 
 def test_the_padded_weights_of_a_card_are_what_vllm_reports() -> None:
-    """As vLLM reported: 65.97 GiB for gpt-oss-120b with Marlin kernels on one H100 (vllm-project/vllm issue 23278)."""
+    """As vLLM reported: 65.97 GiB for gpt-oss-120b with Marlin kernels on one H100 (vllm-project/vllm#23278)."""
     found = find("openai/gpt-oss-120b")
     assert card_bytes(found.shape, found.checkpoint, 1) / GIB == pytest.approx(65.97, rel=0.002)
 
