@@ -261,7 +261,7 @@ def _gates(settings: Settings) -> dict[str, Gate]:
 
 def _deadlines(settings: Settings) -> Deadlines:
     times = settings.timeouts
-    return Deadlines(times.first_token_s, times.gap_s, times.write_deadline_s)
+    return Deadlines(times.first_token_s, times.gap_s, times.write_deadline_s, times.answer_s)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -49,11 +49,14 @@ class ServerSettings(Section):
 
 
 class TimeoutSettings(Section):
-    """How long the gateway waits for whom. There is no limit on a whole answer."""
+    """How long the gateway waits for whom. A stream as a whole has no limit."""
 
     connect_s: float = Field(default=5, gt=0, le=600, description="Seconds to connect to an engine.")
     first_token_s: float = Field(default=300, gt=0, le=86400, description="Seconds until an engine's first event.")
     gap_s: float = Field(default=60, gt=0, le=86400, description="Seconds between two events of an engine.")
+    answer_s: float = Field(
+        default=1800, gt=0, le=86400, description="Seconds an engine has for an answer that is not streamed."
+    )
     commit_after_s: float = Field(
         default=5, ge=0, le=86400, description="Seconds without an event after which a streaming client gets its 200."
     )

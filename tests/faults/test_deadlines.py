@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 import pytest
 
 from app.sim import SimSettings
-from gateway.relay import Deadlines
 from tests.fakes.running_gateway import gateway_on_sim
 from tests.fakes.scripted_engine import Read, ScriptedEngine, Send, Sleep, Step, chunk, stream_head
 from tests.faults.asking import DONE, END, ROLE, ask, body, finish, gateway_on, streamed, text, until
@@ -56,8 +55,7 @@ async def test_a_stream_may_last_many_times_as_long_as_every_deadline() -> None:
 
 async def test_a_whole_answer_that_does_not_come_in_time_is_a_504() -> None:
     """Case H36."""
-    async with gateway_on_sim(SimSettings(ttft_ms=60000)) as (gateway, engine):
-        gateway.service.gateway.deadlines = Deadlines(whole=0.1)
+    async with gateway_on_sim(SimSettings(ttft_ms=60000), timeouts={"answer_s": 0.1}) as (gateway, engine):
         answer = await ask(gateway.url, body(stream=False))
         assert (answer.status, answer.error["code"]) == (504, "engine_timeout")
         await until(lambda: engine.running == 0)
