@@ -42,11 +42,11 @@ async def churn(gateway: RunningGateway, clients: int, dice: random.Random) -> N
 
 
 async def test_clients_that_leave_at_any_moment_cost_no_slot() -> None:
-    """Case H1: 96 clients on 32 slots, an engine that accepts late; five rounds, then 32 at once are served."""
+    """Case H1: 96 clients on 32 slots, an engine that accepts late; twenty rounds, then 32 at once are served."""
     sim = SimSettings(ttft_ms=300, itl_ms=1, tokens=4, accept_delay_ms=50)
     async with gateway_on_sim(sim) as (gateway, engine):
         dice = random.Random(1)
-        for _ in range(5):
+        for _ in range(20):
             await churn(gateway, 96, dice)
             await gateway.settles()
         engine.set(accept_delay_ms=0, ttft_ms=1)
