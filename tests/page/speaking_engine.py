@@ -184,8 +184,8 @@ class SpeakingEngine:
         playing = asyncio.create_task(_stream(script, writer))
         leaving = asyncio.create_task(reader.read(1))  # the gateway sends nothing more: bytes are an end
         await asyncio.wait((playing, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not playing.done():
-            asked.left.set()
+        if not playing.done() or isinstance(playing.exception(), ConnectionError):
+            asked.left.set()  # a reset may be met by the writing side first
         for task in (playing, leaving):
             task.cancel()
         await asyncio.gather(playing, leaving, return_exceptions=True)
