@@ -85,7 +85,10 @@ class BatchService:
 
     async def _opened(self) -> "BatchParts":
         parts = await asyncio.to_thread(_heavy)
-        await asyncio.to_thread(self._settings.data_dir.mkdir, parents=True, exist_ok=True)
+        try:
+            await asyncio.to_thread(self._settings.data_dir.mkdir, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(type(error).__name__) from error
         opened: BatchParts = await parts.opened(self._around)
         return opened
 

@@ -8,14 +8,29 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from app.answers import ErrorResponse
-from gateway.errors import ClientGone, GatewayError, InvalidRequest, MethodNotAllowed, RouteNotFound
+from gateway.batch.store import StoreFull, StoreUnavailable
+from gateway.errors import (
+    BatchesUnavailable,
+    ClientGone,
+    DiskFull,
+    GatewayError,
+    InvalidRequest,
+    MethodNotAllowed,
+    RouteNotFound,
+)
 
 log = structlog.get_logger("tokenlane.errors")
+
+AWAY_S = 5.0
+"""Seconds after which the database of batches is worth another try."""
 
 
 def install(app: FastAPI) -> None:
     """Registers the handlers."""
     app.add_exception_handler(GatewayError, _ours)
+    app.add_exception_handler(StoreUnavailable, _store)
+    for kind in (BatchesUnavailable, DiskFull):
+        app.add_exception_handler(kind, _folder)
     app.add_exception_handler(HTTPException, _frameworks)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(ClientDisconnect, _left_while_sending)
@@ -24,6 +39,22 @@ def install(app: FastAPI) -> None:
 
 async def _ours(request: Request, error: Exception) -> Response:
     return ErrorResponse(error)
+
+
+async def _store(request: Request, error: Exception) -> Response:
+    """The database of files and batches. What it says is for the operator alone."""
+    log.error("the database of batches cannot be used", error=repr(error.__cause__ or error))
+    if isinstance(error, StoreFull):
+        refusal: GatewayError = DiskFull("There is no room to keep this. Nothing was changed.", retry_after=AWAY_S)
+    else:
+        refusal = BatchesUnavailable("Files and batches cannot be reached now.", retry_after=AWAY_S)
+    return await _ours(request, refusal)
+
+
+async def _folder(request: Request, error: Exception) -> Response:
+    """The folder of files. What the system says is for the operator alone."""
+    log.error("the folder of files cannot be used", error=repr(error.__cause__))
+    return await _ours(request, error)
 
 
 async def _frameworks(request: Request, error: Exception) -> Response:

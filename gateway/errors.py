@@ -8,7 +8,9 @@
     │   ├── LaneForbidden        403  the key may not use the lane that was named
     │   ├── RouteNotFound        404  a path that is not on the allow-list
     │   ├── ModelNotFound        404  no engine serves it, or not to this key
-    │   ├── ResponseNotFound     404  no engine keeps it
+    │   ├── ResponseNotFound     404  no engine keeps it, or it is another key's
+    │   ├── NoSuchFile           404  there is none, or it is another key's
+    │   ├── NoSuchBatch          404  the same
     │   ├── MethodNotAllowed     405
     │   ├── BodyTooLarge         413
     │   ├── HeadTooLarge         431  line and headers, or one of the headers
@@ -18,6 +20,8 @@
     │   ├── PatienceExhausted    429  waited in the queue as long as the lane allows
     │   ├── QuotaExceeded        429  the key has used up its requests, its tokens or its parallel requests
     │   ├── KeysUnavailable      503  the keys cannot be read, so that nobody can be let in
+    │   ├── BatchesUnavailable   503  the database or the folder of files and batches cannot be used
+    │   ├── DiskFull             507  no room for a file, or for what is known of it
     │   ├── NoEngine             503  every engine of the lane is down
     │   └── Draining             503  the gateway shuts down
     ├── EngineError              an engine was asked
@@ -79,7 +83,22 @@ class ModelNotFound(RequestError):
 
 
 class ResponseNotFound(RequestError):
-    """No engine keeps a response of that id."""
+    """No engine keeps a response of that id, or another key made it."""
+
+
+class NoSuchFile(RequestError):
+    """There is no file of that id, or it belongs to another key. Words and shape are OpenAI's."""
+
+    def __init__(self, file_id: str) -> None:
+        super().__init__(f"No such File object: {file_id}")
+        self.param = "id"
+
+
+class NoSuchBatch(RequestError):
+    """There is no batch of that id, or it belongs to another key. Words and shape are OpenAI's."""
+
+    def __init__(self, batch_id: str) -> None:
+        super().__init__(f"No batch found with id '{batch_id}'.")
 
 
 class MethodNotAllowed(RequestError):
@@ -135,6 +154,14 @@ class QuotaExceeded(Refused):
 
 class KeysUnavailable(Refused):
     """The database of keys cannot be read, and has not been since the start: nobody can be let in."""
+
+
+class BatchesUnavailable(Refused):
+    """The database or the folder of files and batches cannot be used now."""
+
+
+class DiskFull(Refused):
+    """There is no room for a file, or in the database for what is known of it."""
 
 
 class NoEngine(Refused):

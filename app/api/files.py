@@ -11,8 +11,9 @@ from starlette.responses import FileResponse, Response
 from app.api.document import ERRORS
 from app.batch_deps import DeskDep, OwnerDep
 from app.upload import read_form
+from gateway.batch.desk import storing
 from gateway.batch.objects import file_object, page
-from gateway.errors import InvalidRequest, RouteNotFound
+from gateway.errors import InvalidRequest
 
 router = APIRouter(tags=["files"], responses=ERRORS)
 
@@ -25,7 +26,7 @@ UPLOAD_PATH = "/v1/files"
 async def upload(request: Request, desk: DeskDep, owner: OwnerDep) -> dict[str, Any]:
     """Takes a file: a form with `purpose` (`batch`), `file`, and `expires_after[anchor]`, `expires_after[seconds]`."""
     file_id, writer = await desk.begin_upload()
-    with writer:
+    with storing(), writer:
         form = await read_form(request.headers.get("content-type", ""), request.stream(), writer)
         if form.filename is None:
             raise InvalidRequest("The form has no file.", param="file")
@@ -57,8 +58,6 @@ async def file(file_id: str, desk: DeskDep, owner: OwnerDep) -> dict[str, Any]:
 async def content(file_id: str, desk: DeskDep, owner: OwnerDep) -> Response:
     """The file itself."""
     found, path = await desk.content(file_id, owner)
-    if not path.exists():
-        raise RouteNotFound(f"The bytes of {found.id} are not on this gateway's disk.")
     return FileResponse(path, media_type="application/jsonl", filename=found.filename)
 
 

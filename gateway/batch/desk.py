@@ -4,9 +4,11 @@ Everything belongs to the key that made it. What belongs to somebody else is not
 """
 
 import asyncio
+import errno
 import secrets
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,16 @@ from gateway.batch.blobs import Blobs, BlobWriter
 from gateway.batch.jobs import Batch, File, Purpose, Status
 from gateway.batch.store import Catalogue
 from gateway.batch.wishes import MAX_TTL_S, form_ttl, metadata_of, one_of, output_ttl
-from gateway.errors import InvalidRequest, RouteNotFound
+from gateway.errors import BatchesUnavailable, DiskFull, InvalidRequest, NoSuchBatch, NoSuchFile
 
 FILENAME = 255
 """Characters of a file name that are kept."""
+
+RETRY_AFTER = 5.0
+"""Seconds to say while the database or the disk cannot be used."""
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a system says of a disk that is full, or of a quota that is used up."""
 
 CANCELLABLE = frozenset({Status.VALIDATING, Status.IN_PROGRESS})
 FIELDS = ("input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after")
@@ -38,7 +46,8 @@ class Desk:
     """Takes the wishes of one kind of client: owners of keys.
 
     `clock` gives seconds of the epoch, `wake` tells the runner that there is something to do. All of it may raise
-    StoreUnavailable. `owner` is the id of a key, None where there are no keys.
+    StoreUnavailable, or DiskFull and BatchesUnavailable for the folder. `owner` is the id of a key, None where there
+    are no keys.
     """
 
     catalogue: Catalogue
@@ -48,14 +57,15 @@ class Desk:
     wake: Callable[[], None]
 
     async def begin_upload(self) -> tuple[str, BlobWriter]:
-        """The id of a new file and where its bytes go. Raises OSError."""
+        """The id of a new file and where its bytes go."""
         file_id = "file-" + secrets.token_hex(12)
-        return file_id, await asyncio.to_thread(self.blobs.write, file_id)
+        with storing():
+            return file_id, await asyncio.to_thread(self.blobs.write, file_id)
 
     async def keep(
         self, file_id: str, writer: BlobWriter, fields: Mapping[str, str], filename: str, owner: str | None
     ) -> File:
-        """Keeps an upload whose bytes are all written. Raises InvalidRequest, OSError.
+        """Keeps an upload whose bytes are all written. Raises InvalidRequest.
 
         Args:
             file_id: of `begin_upload`.
@@ -70,8 +80,9 @@ class Desk:
         ttl = form_ttl(fields) or self.terms.ttl
         name = filename.replace("\0", "")[:FILENAME]
         file = File(file_id, owner, name, Purpose.BATCH, writer.size, now, now + ttl)
-        await asyncio.to_thread(writer.commit)
         try:
+            with storing():
+                await asyncio.to_thread(writer.commit)
             await self.catalogue.add_file(file)
         except BaseException:
             self.blobs.delete(file_id)
@@ -79,10 +90,10 @@ class Desk:
         return file
 
     async def file(self, file_id: str, owner: str | None) -> File:
-        """A file. Raises RouteNotFound."""
+        """A file. Raises NoSuchFile."""
         file = await self.catalogue.file(file_id, owner, int(self.clock()))
         if file is None:
-            raise RouteNotFound(f"No such File object: {file_id}")
+            raise NoSuchFile(file_id)
         return file
 
     async def files(
@@ -98,17 +109,22 @@ class Desk:
             raise InvalidRequest(f"There is no file {after} to go on from.", param="after") from None
 
     async def content(self, file_id: str, owner: str | None) -> tuple[File, Path]:
-        """A file and where its bytes are. Raises RouteNotFound."""
+        """A file and where its bytes are. Raises NoSuchFile, also where the bytes are not in this gateway's folder."""
         file = await self.file(file_id, owner)
-        return file, self.blobs.path(file.id)
+        path = self.blobs.path(file.id)
+        with storing():
+            if not await asyncio.to_thread(path.exists):
+                raise NoSuchFile(file_id)
+        return file, path
 
     async def delete(self, file_id: str, owner: str | None) -> None:
-        """Deletes a file. Raises RouteNotFound; InvalidRequest while a batch reads it."""
+        """Deletes a file. Raises NoSuchFile; InvalidRequest while a batch reads it."""
         file = await self.file(file_id, owner)
         if (reader := await self.catalogue.reads(file.id)) is not None:
             raise InvalidRequest(f"The file is the input of {reader}, which is not over.", param="file_id")
         await self.catalogue.delete_file(file.id)
-        await asyncio.to_thread(self.blobs.delete, file.id)
+        with storing():
+            await asyncio.to_thread(self.blobs.delete, file.id)
 
     async def create(self, wish: Mapping[str, Any], owner: str | None) -> Batch:
         """Makes a batch. Raises InvalidRequest for a wish that no file could mend.
@@ -147,10 +163,10 @@ class Desk:
         return batch
 
     async def batch(self, batch_id: str, owner: str | None) -> Batch:
-        """A batch. Raises RouteNotFound."""
+        """A batch. Raises NoSuchBatch."""
         batch = await self.catalogue.batch(batch_id, owner)
         if batch is None:
-            raise RouteNotFound(f"No batch found with id '{batch_id}'.")
+            raise NoSuchBatch(batch_id)
         return batch
 
     async def batches(self, owner: str | None, *, after: str | None, limit: int) -> tuple[list[Batch], bool]:
@@ -161,7 +177,7 @@ class Desk:
             raise InvalidRequest(f"There is no batch {after} to go on from.", param="after") from None
 
     async def cancel(self, batch_id: str, owner: str | None) -> Batch:
-        """Cancels a batch; one that is being cancelled stays as it is. Raises RouteNotFound, InvalidRequest."""
+        """Cancels a batch; one that is being cancelled stays as it is. Raises NoSuchBatch, InvalidRequest."""
         batch = await self.batch(batch_id, owner)
         if batch.status in CANCELLABLE:
             await self.catalogue.cancel(batch.id, int(self.clock()))
@@ -170,3 +186,15 @@ class Desk:
         if batch.cancelling_at is None:
             raise InvalidRequest(f"Cannot cancel a batch with status '{batch.status}'.")
         return batch
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Whoever writes an upload does so in here: what the disk says becomes DiskFull or BatchesUnavailable."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            message = "There is no room for the file. Nothing of it was kept."
+            raise DiskFull(message, retry_after=RETRY_AFTER) from error
+        raise BatchesUnavailable("Files cannot be read or written now.", retry_after=RETRY_AFTER) from error

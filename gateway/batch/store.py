@@ -18,7 +18,11 @@ from gateway.batch.jobs import Batch, File, Line, LineState, NewLine, Problem, R
 
 
 class StoreUnavailable(Exception):
-    """The database cannot be reached, is locked, or its disk is full. The same may work later."""
+    """The database cannot be reached or used, or is locked. The same may work later."""
+
+
+class StoreFull(StoreUnavailable):
+    """The database's disk is full."""
 
 
 class LeaseLost(Exception):
@@ -134,4 +138,4 @@ class Ledger(Protocol):
         """Gives back everything that this worker holds."""
 
 
-__all__ = ["Catalogue", "LeaseLost", "Ledger", "Outcome", "StoreUnavailable", "Worker"]
+__all__ = ["Catalogue", "LeaseLost", "Ledger", "Outcome", "StoreFull", "StoreUnavailable", "Worker"]

@@ -31,6 +31,8 @@ ROWS: Mapping[type[e.GatewayError], Row] = {
     e.RouteNotFound: Row(404, "invalid_request_error", "not_found"),
     e.ModelNotFound: Row(404, "invalid_request_error", "model_not_found"),
     e.ResponseNotFound: Row(404, "invalid_request_error", "response_not_found"),
+    e.NoSuchFile: Row(404, "invalid_request_error", None),
+    e.NoSuchBatch: Row(404, "invalid_request_error", None),
     e.MethodNotAllowed: Row(405, "invalid_request_error", "method_not_allowed"),
     e.BodyTooLarge: Row(413, "invalid_request_error", "body_too_large"),
     e.HeadTooLarge: Row(431, "invalid_request_error", "head_too_large"),
@@ -39,6 +41,8 @@ ROWS: Mapping[type[e.GatewayError], Row] = {
     e.PatienceExhausted: Row(429, "rate_limit_error", "queue_timeout"),
     e.QuotaExceeded: Row(429, "rate_limit_error", "rate_limit_exceeded"),
     e.KeysUnavailable: Row(503, "server_error", "keys_unavailable"),
+    e.BatchesUnavailable: Row(503, "server_error", "batches_unavailable"),
+    e.DiskFull: Row(507, "server_error", "disk_full"),
     e.NoEngine: Row(503, "server_error", "no_engine"),
     e.Draining: Row(503, "server_error", "shutting_down"),
     e.EngineAnswered: Row(502, "server_error", "engine_error"),  # only where its own answer cannot be shown

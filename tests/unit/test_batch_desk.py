@@ -12,7 +12,7 @@ from gateway.batch.desk import Desk, Terms
 from gateway.batch.jobs import File, Problem, Status
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import Worker
-from gateway.errors import InvalidRequest, RouteNotFound
+from gateway.errors import InvalidRequest, NoSuchBatch, NoSuchFile
 
 NOW = 1_800_000_000
 CHAT = "/v1/chat/completions"
@@ -122,17 +122,17 @@ async def test_what_belongs_to_another_key_is_not_there(office: Office) -> None:
     wish = {"input_file_id": file.id, "endpoint": CHAT, "completion_window": "24h"}
     batch = await office.desk.create(wish, "key-1")
     for stranger in ("key-2", None):
-        with pytest.raises(RouteNotFound):
+        with pytest.raises(NoSuchFile):
             await office.desk.file(file.id, stranger)
-        with pytest.raises(RouteNotFound):
+        with pytest.raises(NoSuchFile):
             await office.desk.content(file.id, stranger)
-        with pytest.raises(RouteNotFound):
+        with pytest.raises(NoSuchFile):
             await office.desk.delete(file.id, stranger)
         with pytest.raises(InvalidRequest):
             await office.desk.create(wish, stranger)
-        with pytest.raises(RouteNotFound):
+        with pytest.raises(NoSuchBatch):
             await office.desk.batch(batch.id, stranger)
-        with pytest.raises(RouteNotFound):
+        with pytest.raises(NoSuchBatch):
             await office.desk.cancel(batch.id, stranger)
         assert await office.desk.batches(stranger, after=None, limit=9) == ([], False)
     assert (await office.desk.batch(batch.id, "key-1")).status is Status.VALIDATING
@@ -148,7 +148,7 @@ async def test_a_file_that_a_batch_still_reads_is_not_deleted(office: Office) ->
     await office.ledger.fail(worker, claimed, [Problem("c", "m")], NOW)
     await office.desk.delete(batch.input_file_id, None)
     assert list(office.folder.iterdir()) == []
-    with pytest.raises(RouteNotFound):
+    with pytest.raises(NoSuchFile):
         await office.desk.delete(batch.input_file_id, None)
 
 

@@ -14,7 +14,10 @@ EXAMPLES: dict[type[e.GatewayError], e.GatewayError] = {
     ),
     **{
         kind: kind("busy", retry_after=1.2)
-        for kind in (e.LaneFull, e.PatienceExhausted, e.KeysUnavailable, e.NoEngine, e.Draining)
+        for kind in (
+            *(e.LaneFull, e.PatienceExhausted, e.KeysUnavailable, e.NoEngine, e.Draining),
+            *(e.BatchesUnavailable, e.DiskFull),
+        )
     },
     e.QuotaExceeded: e.QuotaExceeded("spent", retry_after=1.2, kind="tokens"),
 }

@@ -1,6 +1,7 @@
 """The database: how it is opened, brought to this version's schema, read and written."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,12 +9,13 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from gateway.batch.store import StoreUnavailable
+from gateway.batch.store import StoreFull, StoreUnavailable
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 BUSY_S = 15.0
@@ -27,6 +29,9 @@ CONNECT_S = 5.0
 
 MIGRATION_LOCK = 0x746F6B65
 """Key of PostgreSQL's advisory lock that one gateway at a time migrates under; any number, but always the same."""
+
+POSTGRES_FULL = "53100"
+"""PostgreSQL's SQLSTATE disk_full."""
 
 DRIVERS = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
 """Schemes as people write them -> with the driver that is used."""
@@ -94,14 +99,22 @@ class Database:
 
 
 class _translated:  # noqa: N801 - used as a statement
-    """Turns the errors of SQLAlchemy and of the sockets below it into StoreUnavailable."""
+    """Turns the errors of SQLAlchemy, of the sockets below it and of a schema that is newer into StoreUnavailable."""
 
     def __enter__(self) -> None:
         """Nothing to do."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, SQLAlchemyError | OSError):
-            raise StoreUnavailable(type(error).__name__) from error
+        if isinstance(error, SQLAlchemyError | OSError | CommandError):
+            kind = StoreFull if isinstance(error, DBAPIError) and _is_full(error.orig) else StoreUnavailable
+            raise kind(type(error).__name__) from error
+
+
+def _is_full(driver: BaseException | None) -> bool:
+    """Whether a driver's error says that the disk is full."""
+    if getattr(driver, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return True
+    return getattr(driver, "sqlstate", None) == POSTGRES_FULL
 
 
 def _postgres_engine(url: Any) -> AsyncEngine:
