@@ -1,9 +1,9 @@
 """Files and batches as values, and the states of a batch. Pure.
 
     validating ──> in_progress ──> finalizing ──> completed | expired
-        │  │            │
+        │  │            │             └──> failed: its files cannot be written
         │  └────────────┴──> cancelling ──> cancelled
-        └──> failed
+        └──> failed             └──> failed
 
 Times are seconds of the epoch. The names and their meanings are OpenAI's:
 https://platform.openai.com/docs/api-reference/batch
@@ -18,6 +18,10 @@ SETTLE_S = 600
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
 """What a batch may ask for, where the gateway serves it."""
+
+
+STORAGE_ERROR = "storage_error"
+"""Code of the problem that files cannot be read or written. It is gone once they are, unless the batch has failed."""
 
 
 class Purpose(StrEnum):
@@ -92,7 +96,8 @@ class Batch:
     """A batch.
 
     `seq` is its place among all batches. `total`, `completed` and `failed` count lines. `output_ttl` is the life in
-    seconds of its output files. `ending` is what it will be once its files are written, empty until that is known.
+    seconds of its output files. `ending` is what it will be once its files are written, empty until that is known; a
+    failed batch has it while its files are not written.
     """
 
     seq: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gateway.batch.assembly import Assembler
 from gateway.batch.blobs import Blobs
-from gateway.batch.jobs import Batch, Problem, Status
+from gateway.batch.jobs import STORAGE_ERROR, Batch, Problem, Status
 from gateway.batch.store import Catalogue, LeaseLost, Ledger, Worker
 from gateway.batch.validation import Validator
 
@@ -21,6 +21,9 @@ STUCK_S = 5.0
 
 MOST_S = 300.0
 
+GIVE_UP_S = 900.0
+"""Seconds that a batch waits for a disk that it cannot use before it has failed; what it has is kept."""
+
 
 @dataclass(slots=True)
 class Mover:
@@ -33,7 +36,7 @@ class Mover:
     assembler: Assembler
     clock: Callable[[], float]
     report: Callable[..., None]
-    _stuck: dict[int, tuple[float, float]] = field(default_factory=dict)
+    _stuck: dict[int, "_Stuck"] = field(default_factory=dict)
     _cleaned_at: float = float("-inf")
 
     async def move_one(self, worker: Worker) -> bool:
@@ -42,7 +45,7 @@ class Mover:
         if now - self._cleaned_at >= HOUSE_S:
             self._cleaned_at = now
             await self._clean(int(now))
-        stuck = [seq for seq, (until, _) in self._stuck.items() if now < until]
+        stuck = [seq for seq, each in self._stuck.items() if now < each.until]
         batch = await self.ledger.claim_batch(worker, now, stuck)
         if batch is None:
             return False
@@ -68,14 +71,31 @@ class Mover:
         await self.assembler.assemble(worker, batch, int(self.clock()))
 
     async def _complain(self, worker: Worker, batch: Batch, error: OSError) -> None:
-        """Says in the batch's `errors` what the disk has, and waits: results stay until they are written."""
-        _, wait = self._stuck.get(batch.seq, (0.0, STUCK_S))
-        self._stuck[batch.seq] = (self.clock() + wait, min(2 * wait, MOST_S))
+        """Says in the batch's `errors` what the disk has, and waits; at last the batch has failed.
+
+        Results stay in the database until they are written: those of a failed batch too, whenever there is room.
+        """
+        now = self.clock()
+        stuck = self._stuck.setdefault(batch.seq, _Stuck(since=now))
+        stuck.until, stuck.wait = now + stuck.wait, min(2 * stuck.wait, MOST_S)
         self.report("a batch cannot be moved on", batch=batch.id, error=repr(error))
-        message = (
-            f"Its files cannot be read or written now: {error.strerror or type(error).__name__}. No result is lost."
-        )
-        await self.ledger.complain(worker, batch, Problem("storage_error", message))
+        reason = error.strerror or type(error).__name__
+        if not batch.over and now - stuck.since >= GIVE_UP_S:
+            message = f"Its files could not be read or written for {GIVE_UP_S / 60:.0f} minutes: {reason}."
+            await self._give_up(worker, batch, message)
+        elif not batch.over:
+            message = f"Its files cannot be read or written now: {reason}. No result is lost."
+            await self.ledger.complain(worker, batch, Problem(STORAGE_ERROR, message))
+        else:
+            await self.ledger.let_go(worker, batch)
+
+    async def _give_up(self, worker: Worker, batch: Batch, message: str) -> None:
+        now = int(self.clock())
+        if batch.status is Status.VALIDATING:
+            await self.ledger.fail(worker, batch, [Problem(STORAGE_ERROR, message)], now)
+            return
+        message += " Its results are kept, and are written as soon as there is room."
+        await self.ledger.give_up(worker, batch, Problem(STORAGE_ERROR, message), now)
 
     async def _clean(self, now: int) -> None:
         spent = await self.catalogue.spent_files(now)
@@ -85,3 +105,12 @@ class Mover:
         known = await self.catalogue.file_ids() if aged else set()
         for file_id in {*spent, *(each for each in aged if each not in known)}:
             await asyncio.to_thread(self.blobs.delete, file_id)
+
+
+@dataclass(slots=True)
+class _Stuck:
+    """A batch whose files cannot be read or written: since when, until when it is left alone, for how long next."""
+
+    since: float
+    until: float = 0.0
+    wait: float = STUCK_S

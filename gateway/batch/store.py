@@ -95,6 +95,8 @@ class Ledger(Protocol):
     async def claim_batch(self, worker: Worker, now: float, leave: Collection[int] = ()) -> Batch | None:
         """A batch that can be moved on: validated, settled, or written; none whose `seq` is in `leave`.
 
+        A batch that has failed is among them while it has results that are not written.
+
         A worker moves one batch at a time: what it still holds from before may be given to it again.
         """
 
@@ -108,10 +110,16 @@ class Ledger(Protocol):
         """It is valid: its lines may run. Raises LeaseLost."""
 
     async def fail(self, worker: Worker, batch: Batch, problems: Sequence[Problem], now: int) -> None:
-        """It is not, or its files cannot be written. Its lines are forgotten. Raises LeaseLost."""
+        """It is not. Its lines are forgotten. Raises LeaseLost."""
 
     async def complain(self, worker: Worker, batch: Batch, problem: Problem) -> None:
         """Says why it does not move on; the lease is given back."""
+
+    async def give_up(self, worker: Worker, batch: Batch, problem: Problem, now: int) -> None:
+        """It has failed, but its results are kept, and it is claimed again until they are written. Raises LeaseLost."""
+
+    async def let_go(self, worker: Worker, batch: Batch) -> None:
+        """Gives the lease back."""
 
     async def settle(self, worker: Worker, batch: Batch, now: int) -> Batch:
         """No line runs any more: those without a result get their final state. Raises LeaseLost."""

@@ -292,6 +292,44 @@ async def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert len(await there.lines(batch.output_file_id)) == 3
 
 
+async def test_a_disk_that_stays_full_fails_the_batch_and_its_results_are_written_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    """Case H69: failed with the reason, and nothing that was answered is lost."""
+    disk = FullDisk(tmp_path / "files")
+    async with works(tmp_path, {"id-1": [bad("id-1")]}, output=disk) as there:
+        batch = await there.batch(3)
+
+        def later(found: Batch) -> bool:
+            there.now += 10 if found.problems else 0
+            return found.over
+
+        failed = await there.until(batch, later)
+        assert (failed.status, failed.output_file_id) == (Status.FAILED, None)
+        assert (failed.problems[0].code, failed.failed_at is None) == ("storage_error", False)
+        assert "No space left on device" in failed.problems[0].message
+        assert 900 <= (failed.failed_at or 0) - (failed.finalizing_at or 0) < 2000
+        disk.full = False
+        there.now += 600
+        written = await there.until(batch, lambda found: found.output_file_id is not None)
+        assert (written.status, written.failed_at) == (Status.FAILED, failed.failed_at)
+        assert [line["custom_id"] for line in await there.lines(written.output_file_id)] == ["id-0", "id-2"]
+        assert [line["custom_id"] for line in await there.lines(written.error_file_id)] == ["id-1"]
+        assert await there.ledger.claim_batch(Worker("three"), there.now + 9999) is None
+
+
+async def test_a_batch_that_is_cancelled_while_the_disk_is_full_does_not_stay_so_for_ever(tmp_path: Path) -> None:
+    """Case H69."""
+    disk = FullDisk(tmp_path / "files")
+    async with works(tmp_path, {"id-1": [TryAgain()] * 99}, output=disk) as there:
+        batch = await there.batch(3)
+        await there.until(batch, lambda found: found.completed == 2)
+        await there.desk.cancel(batch.id, None)
+        await there.until(batch, lambda found: bool(found.problems))
+        there.now += 1000
+        assert (await there.ended(batch)).status is Status.FAILED
+
+
 async def test_an_expired_batch_stays_expired_however_often_its_files_are_tried(tmp_path: Path) -> None:
     disk = FullDisk(tmp_path / "files")
     async with works(tmp_path, {"id-1": [TryAgain()] * 99}, output=disk) as there:

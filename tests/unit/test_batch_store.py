@@ -205,6 +205,7 @@ async def test_whoever_lost_a_batch_changes_nothing(store: Store) -> None:
         store.ledger.begin(ONE, lost, model="m", total=1, now=NOW),
         store.ledger.fail(ONE, lost, [], NOW),
         store.ledger.settle(ONE, lost, NOW),
+        store.ledger.give_up(ONE, lost, Problem("c", "m"), NOW),
         store.ledger.close(ONE, replace(lost, ending="completed"), None, None, NOW),
     ):
         with pytest.raises(LeaseLost):
@@ -369,3 +370,25 @@ async def test_a_batch_that_cannot_be_written_says_why_and_keeps_its_results(sto
     assert (await store.again()).problems == (Problem("storage_error", "No space left on device"),)
     again = await store.claimed(OTHER)
     assert (again.ending, len(await store.ledger.outcomes(again, 0, 9))) == ("completed", 1)
+
+
+async def test_a_batch_that_failed_for_want_of_room_is_claimed_until_its_results_are_written(store: Store) -> None:
+    """Case H69."""
+    await store.running(lines=1)
+    [line] = await store.ledger.claim_lines(ONE, NOW, 9, 0)
+    await store.ledger.record(ONE, line, done())
+    settled = await store.ledger.settle(ONE, await store.claimed(ONE), NOW)
+    await store.ledger.complain(ONE, settled, Problem("storage_error", "not now"))
+    await store.ledger.give_up(ONE, await store.claimed(ONE), Problem("storage_error", "full"), NOW + 1)
+    failed = await store.claimed(OTHER)
+    assert (failed.status, failed.failed_at) == (Status.FAILED, NOW + 1)
+    assert failed.problems == (Problem("storage_error", "full"),)
+    await store.ledger.let_go(OTHER, failed)
+    failed = await store.claimed(ONE)
+    assert len(await store.ledger.outcomes(failed, 0, 9)) == 1
+    await store.ledger.close(ONE, failed, a_file(7), None, NOW + 2)
+    closed = await store.again()
+    assert (closed.status, closed.failed_at, closed.output_file_id) == (Status.FAILED, NOW + 1, "file-7")
+    assert closed.problems == failed.problems
+    assert await store.ledger.claim_batch(ONE, NOW + 999) is None
+    assert await store.ledger.outcomes(closed, 0, 9) == []

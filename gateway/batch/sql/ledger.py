@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import ColumnElement, CursorResult, Update, and_, delete, exists, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.batch.jobs import SETTLE_S, Batch, File, LineState, NewLine, Problem, Status
+from gateway.batch.jobs import SETTLE_S, STORAGE_ERROR, Batch, File, LineState, NewLine, Problem, Status
 from gateway.batch.sql.rows import file_row, problems_text, read_batch
 from gateway.batch.sql.tables import batches, files, lines
 from gateway.batch.sql.turns import SqlTurns
@@ -60,9 +60,21 @@ class SqlLedger(SqlTurns):
 
     async def complain(self, worker: Worker, batch: Batch, problem: Problem) -> None:
         """See `Ledger`."""
-        change = _held(worker, batch).values(problems=problems_text([problem]), worker=None, lease_until=0.0)
+        change = _held(worker, batch).values(problems=_with(batch, problem), worker=None, lease_until=0.0)
         async with self._database.writing() as connection:
             await connection.execute(change)
+
+    async def give_up(self, worker: Worker, batch: Batch, problem: Problem, now: int) -> None:
+        """See `Ledger`."""
+        values: dict[str, object] = {"status": Status.FAILED, "ending": Status.FAILED, "failed_at": now}
+        values |= {"problems": _with(batch, problem), "worker": None, "lease_until": 0.0}
+        async with self._database.writing() as connection:
+            _must(await connection.execute(_held(worker, batch).values(values)))
+
+    async def let_go(self, worker: Worker, batch: Batch) -> None:
+        """See `Ledger`."""
+        async with self._database.writing() as connection:
+            await connection.execute(_held(worker, batch).values(worker=None, lease_until=0.0))
 
     async def settle(self, worker: Worker, batch: Batch, now: int) -> Batch:
         """See `Ledger`."""
@@ -88,13 +100,15 @@ class SqlLedger(SqlTurns):
 
     async def close(self, worker: Worker, batch: Batch, output: File | None, errors: File | None, now: int) -> None:
         """See `Ledger`."""
-        values = {
-            "status": batch.ending,
-            f"{batch.ending}_at": now,
+        values: dict[str, object] = {
             "output_file_id": output.id if output else None,
             "error_file_id": errors.id if errors else None,
-            "problems": None,
         }
+        if batch.over:  # it had failed for want of room, and stays so
+            values["ending"] = ""
+        else:
+            kept = [problem for problem in batch.problems if problem.code != STORAGE_ERROR]
+            values |= {"status": batch.ending, f"{batch.ending}_at": now, "problems": problems_text(kept)}
         written = [file_row(file) for file in (output, errors) if file is not None]
         async with self._database.writing() as connection:
             _must(await connection.execute(_held(worker, batch).values(**values, worker=None, lease_until=0.0)))
@@ -105,6 +119,11 @@ class SqlLedger(SqlTurns):
 
 def _held(worker: Worker, batch: Batch) -> Update:
     return update(batches).where(batches.c.seq == batch.seq, batches.c.worker == worker.id)
+
+
+def _with(batch: Batch, problem: Problem) -> str | None:
+    """The batch's problems with this one, which takes the place of one with the same code."""
+    return problems_text([*(each for each in batch.problems if each.code != problem.code), problem])
 
 
 def _must(done: CursorResult[object]) -> None:
@@ -124,6 +143,7 @@ def _movable(now: float) -> ColumnElement[bool]:
     late = ~run | (batches.c.expires_at + SETTLE_S <= now)
     return or_(
         status.in_((Status.VALIDATING, Status.FINALIZING)),
+        and_(status == Status.FAILED, batches.c.ending != ""),
         and_(status == Status.IN_PROGRESS, or_(whole, and_(batches.c.expires_at <= now, late))),
         and_(status == Status.CANCELLING, settled),
     )
