@@ -66,7 +66,14 @@ async def opened(around: BatchSurroundings) -> BatchParts:
 def _runner(around: BatchSurroundings, catalogue: SqlCatalogue, ledger: SqlLedger, blobs: Blobs) -> Runner:
     settings = around.settings.batch
     ceiling = settings.concurrency or around.settings.slots_of(around.lanes.batch)
-    validator = Validator(ledger, blobs, lambda: _known(around), settings.max_lines, settings.line_bytes)
+    validator = Validator(
+        ledger,
+        blobs,
+        lambda: _known(around),
+        settings.max_lines,
+        settings.line_bytes,
+        lambda owner: _bound_of(around.keys, owner),
+    )
     assembler = Assembler(ledger, blobs, settings.file_ttl_s)
     return Runner(
         ledger=ledger,
@@ -118,3 +125,12 @@ def _key_of(keys: Keyring, owner: str | None) -> Key | None:
     if key is None or key.revoked_at is not None or key.expired(time.time()):
         raise KeyRejected("The API key that made this batch is not valid any more.")
     return key
+
+
+def _bound_of(keys: Keyring, owner: str | None) -> int | None:
+    """How many lines of batches a key may have waiting. Raises KeyRejected, StoreUnavailable."""
+    try:
+        key = _key_of(keys, owner)
+    except KeysUnavailable as error:
+        raise StoreUnavailable("the keys cannot be read") from error
+    return key.batch_lines if key is not None else None

@@ -24,6 +24,8 @@ from gateway.telemetry import (
     RequestRetried,
     StreamStats,
     TelemetryEvent,
+    WarmUpBurst,
+    WarmUpEnded,
 )
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
@@ -50,6 +52,18 @@ class Metrics:
         for collector in (self._itl, self._sizes, GateCollector(gates), EngineCollector(pools)):
             registry.register(collector)
         ProcessCollector(registry=registry)
+        self._warm_ups = Counter(
+            "tokenlane_engine_warmups", "Warm-ups that ended, by outcome.", ("engine", "outcome"), registry=registry
+        )
+        self._warm_seconds = Gauge(
+            "tokenlane_engine_warmup_seconds", "What the last warm-up took.", ("engine",), registry=registry
+        )
+        self._warm_ttft = Gauge(
+            "tokenlane_engine_warmup_ttft_seconds",
+            "TTFT of a burst before and after the last warm-up.",
+            ("engine", "burst"),
+            registry=registry,
+        )
         build = Gauge("tokenlane_build_info", "1; the label says which version runs.", ("version",), registry=registry)
         build.labels(version("tokenlane")).set(1)
 
@@ -99,6 +113,10 @@ class Metrics:
                 self._retries.labels(event.lane, event.reason).inc()
             case EngineHealthChanged():
                 self._changes.labels(event.lane, event.engine, "up" if event.healthy else "down").inc()
+            case WarmUpBurst():
+                pass
+            case WarmUpEnded():
+                self._warmed(event)
             case RequestEnded():
                 self._ended(event)
             case _:
@@ -107,6 +125,13 @@ class Metrics:
     def text(self) -> bytes:
         """The exposition format, version 0.0.4."""
         return generate_latest(self._registry)
+
+    def _warmed(self, event: WarmUpEnded) -> None:
+        self._warm_ups.labels(event.engine, event.outcome).inc()
+        self._warm_seconds.labels(event.engine).set(event.seconds)
+        for burst, ttft in (("first", event.first), ("steady", event.steady)):
+            if ttft is not None:
+                self._warm_ttft.labels(event.engine, burst).set(ttft)
 
     def _ended(self, event: RequestEnded) -> None:
         self._requests.labels(event.endpoint, event.lane, str(event.status), event.outcome).inc()

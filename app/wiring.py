@@ -16,6 +16,7 @@ from app.metrics import Metrics
 from app.recent import Recent
 from app.sim import SimEngine, SimSettings
 from app.sse import Pace
+from app.warmup import log_warm_up, warm_ups
 from config.settings import EngineSettings, Settings
 from gateway.admission.choice import LaneNames
 from gateway.admission.gate import Gate, LaneLimits
@@ -80,8 +81,7 @@ class Service:
         """Why requests should not be sent here, empty if they should."""
         reasons = ["draining"] if self.draining else []
         reasons += [] if self.keys.ring.loaded else ["the keys cannot be read"]
-        down = [name for name, lane in self.gateway.lanes.items() if not lane.pool.capacity()]
-        return reasons + [f"lane {name} has no engine" for name in down]
+        return reasons + [_why_down(lane) for lane in self.gateway.lanes.values() if not lane.pool.capacity()]
 
     def drain(self) -> None:
         """Stops admission; what runs goes on."""
@@ -124,7 +124,7 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         gates = {id(lane.gate): lane.gate for lane in lanes.values()}.values()
         metrics = Metrics(lambda: [gate.statistics() for gate in gates], lambda: [lane.pool for lane in lanes.values()])
         recent = Recent(lanes, asyncio.get_running_loop().time)
-        observers = Observers([metrics, recent])
+        observers = Observers([metrics, recent, log_warm_up])
         ticker = Ticker(asyncio.get_running_loop())
         stack.callback(ticker.close)
         gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))
@@ -173,6 +173,11 @@ async def _batches(around: BatchSurroundings) -> AsyncIterator[BatchService]:
         yield service
     finally:
         await service.aclose()
+
+
+def _why_down(lane: Lane) -> str:
+    warming = [f"{engine.name} {engine.warming}" for engine in lane.pool.engines if engine.warming]
+    return f"lane {lane.name} is warming: {', '.join(warming)}" if warming else f"lane {lane.name} has no engine"
 
 
 def _connections(engines: Iterable[Engine]) -> int:
@@ -225,6 +230,7 @@ async def _watched(
         [lane.pool for lane in lanes.values()],
         health=probes.health,
         generate=probes.generate,
+        warm=warm_ups(settings, lanes, client, observer),
         interval=settings.health.interval_s,
         observer=observer,
     )

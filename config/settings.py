@@ -21,6 +21,7 @@ from config.service import (
     SingleSettings,
     TimeoutSettings,
 )
+from config.warmup import WarmUpSettings
 
 __all__ = [
     "BUILT_IN_LANES",
@@ -37,6 +38,7 @@ __all__ = [
     "SingleSettings",
     "TimeoutSettings",
     "TracingSettings",
+    "WarmUpSettings",
 ]
 
 BUILT_IN_LANES = ("lowlatency", "batch")
@@ -77,6 +79,7 @@ class Settings(BaseSettings):
         default=LimitSettings(), description="The largest of everything that is held in memory."
     )
     health: HealthSettings = Field(default=HealthSettings(), description="When an engine is left out of its lane.")
+    warmup: WarmUpSettings = Field(default=WarmUpSettings(), description="What an engine does before it gets traffic.")
     batch: BatchSettings = Field(default=BatchSettings(), description="Files and batches.")
     keys: KeySettings = Field(default=KeySettings(), description="Keys of clients, and their limits.")
     tracing: TracingSettings = Field(default=TracingSettings(), description="Traces through OpenTelemetry.")

@@ -38,6 +38,15 @@ class Outcome(StrEnum):
     INTERNAL = "internal"  # our own fault
 
 
+class WarmUpOutcome(StrEnum):
+    """How the warm-up of an engine ended. All but `FAILED` let it in."""
+
+    STEADY = "steady"  # its TTFT no longer changes
+    OUT_OF_TIME = "out_of_time"  # it still does, but the time for it is over
+    SKIPPED = "skipped"  # there is nothing to warm: it does not generate, or takes no such requests
+    FAILED = "failed"  # it does not answer as it should
+
+
 @dataclass(slots=True)
 class StreamStats:
     """What one stream has seen. Times are of the caller's monotonic clock, in seconds.
@@ -98,6 +107,38 @@ class EngineHealthChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmUpBurst:
+    """A burst of an engine's warm-up ended well: number `done` of `total`, of which there may become more.
+
+    `ttft` is its 95th percentile in seconds.
+    """
+
+    engine: str
+    done: int
+    total: int
+    concurrency: int
+    prompt_tokens: int
+    ttft: float
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpEnded:
+    """The warm-up of an engine is over, after `seconds` and so many `bursts` that ended well.
+
+    `first` and `steady` are the TTFT of the first and the last burst of the size that waited longest at first, in
+    seconds; None where no burst ended well. `reason` says more where there is more to say.
+    """
+
+    engine: str
+    outcome: WarmUpOutcome
+    seconds: float
+    bursts: int
+    first: float | None
+    steady: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestEnded:
     """A request is over, whichever way.
 
@@ -121,7 +162,9 @@ class RequestEnded:
     overhead: float | None = None
 
 
-TelemetryEvent = KeyRefused | RequestAdmitted | RequestRetried | EngineHealthChanged | RequestEnded
+TelemetryEvent = (
+    KeyRefused | RequestAdmitted | RequestRetried | EngineHealthChanged | WarmUpBurst | WarmUpEnded | RequestEnded
+)
 
 
 class Observer(Protocol):

@@ -2,7 +2,7 @@
 
 A timer of the event loop costs microseconds to set and to cancel, and a stream wants one for nearly every flush. Here
 an alarm is an entry in a list: of the tick in which it rings. The loop has one timer, for the next tick that has
-entries, and none while no stream waits. An alarm rings up to one tick late, never early.
+entries, and none while no stream waits. An alarm rings up to TICK + EARLY late, never early.
 """
 
 import asyncio
@@ -11,6 +11,11 @@ from collections.abc import Callable
 
 TICK = 0.002
 """Seconds a tick: how late an alarm may ring, against how many streams share a wake-up."""
+
+
+EARLY = 0.001
+"""Seconds that uvloop's timers may come too early: they count whole milliseconds. One that came early would be set
+again at once, and the loop would go round without a rest until its time has come."""
 
 
 class Alarm:
@@ -68,7 +73,7 @@ class Ticker:
     def _rearm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._order[0] * TICK, self._ring) if self._order else None
+        self._timer = self._loop.call_at(self._order[0] * TICK + EARLY, self._ring) if self._order else None
 
     def _ring(self) -> None:
         self._timer = None

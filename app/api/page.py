@@ -141,7 +141,7 @@ def _lane(service: Service, name: str, lane: Lane) -> dict[str, Any]:
                 "in_flight": engine.in_flight,
                 "pool_size": engine.pool_size,
                 "state": engine.breaker.state,
-                "reason": engine.breaker.reason,
+                "reason": f"warming: {engine.warming}" if engine.warming else engine.breaker.reason,
             }
             for engine in lane.pool.engines
         ],

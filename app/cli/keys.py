@@ -33,6 +33,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     new.add_argument("--rpm", dest="requests_per_minute", type=_count, metavar="N", help="requests a minute")
     new.add_argument("--tpm", dest="tokens_per_minute", type=_count, metavar="N", help="tokens a minute")
     new.add_argument("--parallel", type=_count, metavar="N", help="requests at once")
+    new.add_argument("--batch-lines", type=_count, metavar="N", help="lines of batches that wait or run")
     new.add_argument("--expires", type=seconds, metavar="TIME", help="how long it is good: 90m, 12h, 30d")
     listing = actions.add_parser("list", help="show every key", description="Show every key, without its secret.")
     revoke = actions.add_parser("revoke", help="end a key", description="End a key, for good.")
@@ -101,6 +102,7 @@ def _rights(arguments: argparse.Namespace) -> "Rights":
         requests_per_minute=arguments.requests_per_minute,
         tokens_per_minute=arguments.tokens_per_minute,
         parallel=arguments.parallel,
+        batch_lines=arguments.batch_lines,
         expires_at=time.time() + arguments.expires if arguments.expires else None,
     )
 
@@ -135,6 +137,7 @@ def _described(key: "Key", now: float) -> str:
         ("requests/min", key.requests_per_minute),
         ("tokens/min", key.tokens_per_minute),
         ("at once", key.parallel),
+        ("lines of batches", key.batch_lines),
     )
     parts += [f"{limit} {name}" for name, limit in limits if limit is not None]
     if key.expires_at is not None and not key.expired(now):

@@ -14,6 +14,7 @@ OPTIONS = {
     "max_num_queued": (int, "requests that may wait; one more gets a 503"),
     "max_model_len": (int, "prompt and answer together, in tokens"),
     "stream_interval": (int, "tokens an event after the first one"),
+    "cold_ms": (float, "milliseconds that the first batch of each size costs"),
     "fault": (str, "fault that every answer meets, as in the header x-sim-fault"),
     "fault_rate": (float, "0 to 1: how likely the fault is"),
 }

@@ -15,6 +15,7 @@ imports the gateway: the simulator is the independent engine that the gateway is
     stored               responses that are kept, and those in the background
     http, pages, pooling heads of answers; the endpoints that are not generation
     seats                who runs, who waits
+    kernels              what a batch of a new size costs
     performance, server, exchange, engine, routes, serve    the modules that do I/O
 
 All but the last line are pure: no clock, no socket, no task.

@@ -14,6 +14,7 @@ from app.sim.exchange import Exchange
 from app.sim.faults import read_fault
 from app.sim.http import Page, json_page
 from app.sim.jobs import GENERATING, Circumstances, Job, make_job, read_request
+from app.sim.kernels import Kernels
 from app.sim.pages import Counts, not_found, wrong_method
 from app.sim.performance import Ending
 from app.sim.refusals import Refused, as_message, busy
@@ -38,11 +39,14 @@ class SimEngine:
         settings: as they are now.
         requests: the last thousand requests, `/sim/...` apart, oldest first.
         stored: the responses that it keeps.
+        started_at: when it was started, in seconds of the epoch.
     """
 
     def __init__(self, settings: SimSettings | None = None) -> None:
         self.settings = SimSettings()
         self.requests: deque[Request] = deque(maxlen=_KEPT_REQUESTS)
+        self.started_at = 0.0
+        self._kernels = Kernels()
         self._seats = Seats()
         self._exchanges: dict[Seat, Exchange] = {}
         self._connections: set[Connection] = set()
@@ -100,6 +104,8 @@ class SimEngine:
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self), host, port, backlog=2048
         )
+        self._kernels = Kernels()
+        self.started_at = self.wall_clock()
 
     async def close(self) -> None:
         """Stop listening, cancel every answer, close every connection and wait for that."""
@@ -232,8 +238,11 @@ class SimEngine:
             raise busy()
 
     def _admit(self) -> None:
-        for seat in self._seats.admit(self.settings.max_num_seqs):
-            self._exchanges[seat].performance.begin()
+        admitted = self._seats.admit(self.settings.max_num_seqs)
+        now, cost = asyncio.get_running_loop().time(), self.settings.cold_ms / 1000
+        wait = self._kernels.wait(self._seats.running, now, cost) if admitted else 0.0
+        for seat in admitted:
+            self._exchanges[seat].performance.begin(wait)
         self._seats_changed.set()
 
     def _leave(self, exchange: Exchange) -> None:

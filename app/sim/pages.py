@@ -58,7 +58,7 @@ def models_page(settings: SimSettings, now: int) -> Page:
     return json_page({"object": "list", "data": [card]})
 
 
-def metrics_page(settings: SimSettings, counts: Counts) -> Page:
+def metrics_page(settings: SimSettings, counts: Counts, started: float) -> Page:
     """GET /metrics: those of vLLM's metrics that a gateway reads."""
     label = f'engine="0",model_name="{settings.model}"'
     gauges = [
@@ -83,6 +83,11 @@ def metrics_page(settings: SimSettings, counts: Counts) -> Page:
     lines += _metric("request_success_total", "counter", "Count of successfully processed requests.", *success)
     rejected = f'{{model_name="{settings.model}",reason="max_num_queued_reqs"}} {counts.rejected:.1f}'
     lines += _metric("admission_rejections_total", "counter", "Number of admission attempts rejected.", rejected)
+    lines += [
+        "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.",
+        "# TYPE process_start_time_seconds gauge",
+        f"process_start_time_seconds {started:.6f}",
+    ]
     return Page(body="\n".join([*lines, ""]).encode(), content_type=_METRICS_TYPE)
 
 

@@ -58,10 +58,10 @@ class Performance:
             if not self._ended:
                 self._perform(step)
 
-    def begin(self) -> None:
-        """The request runs from now on."""
+    def begin(self, wait: float = 0.0) -> None:
+        """The request runs from now on, or after so many seconds."""
         self._begun = True
-        self._due = self._loop.time() + self._pace.ttft
+        self._due = self._loop.time() + wait + self._pace.ttft
         self._schedule()
 
     def cancel(self) -> None:

@@ -27,6 +27,10 @@ class Engine(Protocol):
     stored: StoredResponses
 
     @property
+    def started_at(self) -> float:
+        """When it was started, in seconds of the epoch."""
+
+    @property
     def connections(self) -> int:
         """Open connections."""
 
@@ -102,7 +106,7 @@ def _state_routes(engine: Engine) -> dict[str, dict[str, Handler]]:
         "/ping": {"GET": lambda _: _EMPTY, "POST": lambda _: _EMPTY},
         "/version": {"GET": lambda _: json_page({"version": VERSION})},
         "/load": {"GET": load},
-        "/metrics": {"GET": lambda _: metrics_page(engine.settings, engine.counts())},
+        "/metrics": {"GET": lambda _: metrics_page(engine.settings, engine.counts(), engine.started_at)},
         "/tokenize": {"POST": lambda request: tokenize_page(request.body, request.headers, engine.settings)},
         "/v1/messages/count_tokens": {
             "POST": lambda request: count_page(request.body, request.headers, engine.settings)

@@ -15,6 +15,7 @@ _NUMBERS: dict[str, tuple[float, float]] = {
     "max_model_len": (1, 2**31),
     "stream_interval": (1, MAX_TOKENS),
     "accept_delay_ms": (0, MAX_MS),
+    "cold_ms": (0, MAX_MS),
     "max_num_queued": (0, MAX_TOKENS),
     "keep_alive_s": (0, 3600),
     "fault_rate": (0, 1),
@@ -37,6 +38,7 @@ class SimSettings:
         max_num_seqs: sequences that run at once; the rest wait, lower `priority` first. None: no limit.
         max_model_len: prompt and answer together, in tokens.
         stream_interval: tokens an event after the first one.
+        cold_ms: milliseconds that the first batch of each size costs (sizes are powers of two): kernels are compiled.
         accept_delay_ms: milliseconds for which a new connection is not read.
         max_num_queued: requests that may wait; one more is refused with 503. None: no limit.
         keep_alive_s: seconds after which an idle connection is closed.
@@ -56,6 +58,7 @@ class SimSettings:
     max_num_seqs: int | None = None
     max_model_len: int = 8192
     stream_interval: int = 1
+    cold_ms: float = 0
     accept_delay_ms: float = 0
     max_num_queued: int | None = None
     keep_alive_s: float = 5
@@ -86,7 +89,7 @@ def _check(name: str, value: object) -> None:
             raise ValueError(f"{name} must be text, got {value!r}")
         return
     low, high = _NUMBERS[name]
-    whole = name not in {"ttft_ms", "itl_ms", "jitter", "accept_delay_ms", "keep_alive_s", "fault_rate"}
+    whole = name not in {"ttft_ms", "itl_ms", "jitter", "cold_ms", "accept_delay_ms", "keep_alive_s", "fault_rate"}
     is_number = not isinstance(value, bool) and isinstance(value, int if whole else (int, float))
     if not is_number or not low <= float(str(value)) <= high:
         raise ValueError(f"{name} must be a number from {low:g} to {high:g}, got {value!r}")

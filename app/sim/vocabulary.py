@@ -11,6 +11,8 @@ from functools import lru_cache
 
 _PIECE = re.compile(r" ?[A-Za-z0-9_]{1,5}| ?\w|\s|[^\w\s]")
 _FIRST_WORD = 1000
+_FIRST_SMALL = 100
+"""From here on every small id has a text, as in a real vocabulary: a number, where nothing else has that id."""
 END_TEXT = "<|im_end|>"
 END_ID = 2
 
@@ -120,7 +122,7 @@ def decode(token_id: int) -> str | None:
         return _TEXTS[token_id - _FIRST_WORD]
     raw = token_id.to_bytes(8, "big").lstrip(b"\0") if 0 <= token_id < 1 << 56 else b""
     if not raw.startswith(b"\x01") or len(raw) == 1:
-        return None
+        return f" {token_id}" if _FIRST_SMALL <= token_id < _FIRST_WORD else None
     return raw[1:].decode("utf-8", "replace")
 
 

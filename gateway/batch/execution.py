@@ -3,6 +3,7 @@
 an answer                                   output file
 the line's own mistake: 4xx of an engine    error file, with that answer
 408, 5xx, broken, truncated, silent         tried again a bounded number of times, then error file
+the key of the batch is good no more        the batch is stopped
 no engine, lane full, 429, 503,             nothing was wrong with the line: the lane is waited for
 unreachable, shutting down
 """
@@ -29,6 +30,7 @@ from gateway.errors import (
     EngineStale,
     EngineUnreachable,
     GatewayError,
+    KeyRejected,
     Refused,
 )
 from gateway.gateway import Gateway
@@ -50,6 +52,13 @@ class LaneDown:
 @dataclass(frozen=True, slots=True)
 class TryAgain:
     """The engine failed with this line; another try may do better."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGone:
+    """The key that made the batch is revoked or has expired; `message` says so."""
+
+    message: str
 
 
 class Cut:
@@ -98,7 +107,7 @@ class Executor:
     attempts: int = 3
     key_of: Callable[[str | None], Key | None] = lambda _: None
 
-    async def run(self, line: Line, raw: bytes, cut: Cut) -> Result | LaneDown | TryAgain:
+    async def run(self, line: Line, raw: bytes, cut: Cut) -> Result | LaneDown | TryAgain | KeyGone:
         """Runs a line of a valid file, once.
 
         Args:
@@ -135,8 +144,10 @@ class Executor:
                 raise EngineBroke("The engine's answer is not JSON.")
         return answer
 
-    def _later(self, line: Line, error: GatewayError) -> LaneDown | TryAgain | None:
+    def _later(self, line: Line, error: GatewayError) -> LaneDown | TryAgain | KeyGone | None:
         """Whether the line is to be run again; None where its failure is final."""
+        if isinstance(error, KeyRejected):
+            return KeyGone(str(error))
         if isinstance(error, Refused):
             return LaneDown(error.retry_after)
         if isinstance(error, EngineUnreachable | EngineStale):

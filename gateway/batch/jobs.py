@@ -24,6 +24,10 @@ STORAGE_ERROR = "storage_error"
 """Code of the problem that files cannot be read or written. It is gone once they are, unless the batch has failed."""
 
 
+KEY_GONE = "invalid_api_key"
+"""Code of the problem that the key of a batch is revoked or has expired."""
+
+
 class Purpose(StrEnum):
     """What a file is for."""
 

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from gateway.batch.assembly import line_id_of
 from gateway.batch.blobs import Blobs
-from gateway.batch.execution import Cut, Executor, LaneDown, TryAgain
-from gateway.batch.jobs import Line, LineState, Result
+from gateway.batch.execution import Cut, Executor, KeyGone, LaneDown, TryAgain
+from gateway.batch.jobs import KEY_GONE, Line, LineState, Problem, Result
 from gateway.batch.moves import Mover
 from gateway.batch.objects import unanswered
 from gateway.batch.outage import Outage
@@ -147,6 +147,9 @@ class Runner:
             self.outage.failed(asyncio.get_running_loop().time(), outcome.retry_after)
             await self._insist(lambda: self.ledger.put_back(self.worker, line, not_before=0.0, failed=False))
             return
+        if isinstance(outcome, KeyGone):
+            await self._stop_batch(line, outcome)
+            return
         self.outage.ended()
         if isinstance(outcome, TryAgain):
             again = self.clock() + RETRY_S * 2**line.attempts
@@ -154,7 +157,14 @@ class Runner:
         else:
             await self._insist(lambda: self.ledger.record(self.worker, line, outcome))
 
-    async def _outcome(self, line: Line, cut: Cut) -> Result | LaneDown | TryAgain:
+    async def _stop_batch(self, line: Line, gone: KeyGone) -> None:
+        """Its lines that run go on; this one and the others are not run."""
+        problem = Problem(KEY_GONE, gone.message)
+        await self._insist(lambda: self.ledger.stop(line.batch, problem, int(self.clock())))
+        await self._insist(lambda: self.ledger.put_back(self.worker, line, not_before=0.0, failed=False))
+        self._moves_bell.set()
+
+    async def _outcome(self, line: Line, cut: Cut) -> Result | LaneDown | TryAgain | KeyGone:
         try:
             raw = await asyncio.to_thread(self.blobs.read, line.input_file_id, line.start, line.length)
             return await self.executor.run(line, raw, cut)

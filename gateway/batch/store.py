@@ -29,6 +29,14 @@ class LeaseLost(Exception):
     """Another worker has taken what this one held, or the batch is cancelled."""
 
 
+class LinesExceeded(Exception):
+    """The lines of a batch would be more than its key may have waiting. `waiting` are those of its other batches."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} lines wait already")
+        self.waiting = waiting
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """Who holds leases: an id of its own for each process, and for how many seconds a lease holds."""
@@ -106,8 +114,10 @@ class Ledger(Protocol):
     async def drop_lines(self, batch: Batch) -> None:
         """Forgets all of a batch's lines."""
 
-    async def begin(self, worker: Worker, batch: Batch, *, model: str, total: int, now: int) -> None:
-        """It is valid: its lines may run. Raises LeaseLost."""
+    async def begin(
+        self, worker: Worker, batch: Batch, *, model: str, total: int, now: int, most: int | None = None
+    ) -> None:
+        """It is valid: its lines may run. Raises LeaseLost; LinesExceeded beyond `most` lines of its owner."""
 
     async def fail(self, worker: Worker, batch: Batch, problems: Sequence[Problem], now: int) -> None:
         """It is not. Its lines are forgotten. Raises LeaseLost."""
@@ -136,6 +146,9 @@ class Ledger(Protocol):
     async def record(self, worker: Worker, line: Line, result: Result) -> bool:
         """Writes a result; False if the line was not this worker's any more: then nothing is written."""
 
+    async def stop(self, batch: int, problem: Problem, now: int) -> None:
+        """Cancels a batch in progress, by its `seq`, from inside; the problem says why."""
+
     async def put_back(self, worker: Worker, line: Line, *, not_before: float, failed: bool) -> None:
         """Gives a line back to be run later; `failed` counts the attempt."""
 
@@ -146,4 +159,4 @@ class Ledger(Protocol):
         """Gives back everything that this worker holds."""
 
 
-__all__ = ["Catalogue", "LeaseLost", "Ledger", "Outcome", "StoreFull", "StoreUnavailable", "Worker"]
+__all__ = ["Catalogue", "LeaseLost", "Ledger", "LinesExceeded", "Outcome", "StoreFull", "StoreUnavailable", "Worker"]

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from gateway.batch.blobs import Blobs
-from gateway.batch.jobs import Batch, NewLine, Problem
+from gateway.batch.jobs import KEY_GONE, Batch, NewLine, Problem
 from gateway.batch.lines import LineReader, Rules
-from gateway.batch.store import Ledger, Worker
+from gateway.batch.store import Ledger, LinesExceeded, Worker
+from gateway.errors import KeyRejected
 
 CHUNK = 500
 """Lines that are read, and kept, at a time."""
@@ -22,6 +23,8 @@ class Validator:
     """What validation needs.
 
     `models` gives the rule for model names, None where no engine can be asked now: then names are not checked.
+    `bound_of` says how many lines an owner may have waiting, None: as many as it likes; it raises KeyRejected where the
+    owner is good no more.
     """
 
     ledger: Ledger
@@ -29,6 +32,7 @@ class Validator:
     models: Callable[[], Awaitable[Knows | None]]
     max_lines: int
     line_bytes: int
+    bound_of: Callable[[str | None], int | None] = lambda _: None
 
     async def validate(self, worker: Worker, batch: Batch, clock: Callable[[], float]) -> None:
         """Moves a batch that this worker holds to in_progress or failed. Raises LeaseLost, StoreUnavailable."""
@@ -46,7 +50,20 @@ class Validator:
         if reader.problems or reader.model is None:
             await self.ledger.fail(worker, batch, reader.problems, int(clock()))
         else:
-            await self.ledger.begin(worker, batch, model=reader.model, total=reader.count, now=int(clock()))
+            await self._begin(worker, batch, reader.model, reader.count, int(clock()))
+
+    async def _begin(self, worker: Worker, batch: Batch, model: str, total: int, now: int) -> None:
+        try:
+            most = self.bound_of(batch.owner)
+            await self.ledger.begin(worker, batch, model=model, total=total, now=now, most=most)
+        except KeyRejected as error:
+            await self.ledger.fail(worker, batch, [Problem(KEY_GONE, str(error))], now)
+        except LinesExceeded as error:
+            message = (
+                f"Enqueued line limit reached for this API key. Limit: {most} enqueued lines; {error.waiting} wait "
+                f"already, and this batch has {total}. Please try again once some in_progress batches have been completed."
+            )
+            await self.ledger.fail(worker, batch, [Problem("line_limit_exceeded", message)], now)
 
     async def _read(
         self, worker: Worker, batch: Batch, reader: LineReader, file: BinaryIO, clock: Callable[[], float]

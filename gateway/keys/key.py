@@ -27,6 +27,7 @@ class Rights:
         requests_per_minute: requests that an engine was asked.
         tokens_per_minute: prompt and completion tokens, counted when an answer has ended.
         parallel: requests at once, those that wait for a slot too.
+        batch_lines: lines of batches that wait or run. Nothing else counts for them.
         expires_at: seconds of the epoch.
     """
 
@@ -35,6 +36,7 @@ class Rights:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     parallel: int | None = None
+    batch_lines: int | None = None
     expires_at: float | None = None
 
 

@@ -21,7 +21,7 @@ class Engine:
     """One engine: where it is, how much it takes, and how it does.
 
     `url` is its origin, without a slash at the end. `pool_size` is how many requests it takes at once, `in_flight`
-    how many it is at.
+    how many it is at. `warming` says how far its warm-up is, and is empty while there is none.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Engine:
     pool_size: int = 32
     in_flight: int = 0
     breaker: Breaker = field(default_factory=Breaker)
+    warming: str = ""
 
     @property
     def healthy(self) -> bool:

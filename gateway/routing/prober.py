@@ -2,7 +2,8 @@
 
 - In service: /health each interval. One that fails counts as a failure, a refused connection opens the breaker; one
   that is well says nothing, since a hanging engine says the same.
-- Out of service, or not proven yet: a real generation of one token, again and again at the breaker's pace.
+- Out of service, or not proven yet: a real generation of one token, again and again at the breaker's pace. One that
+  succeeds is followed by a warm-up where there is one, and only then there is traffic.
 - Each engine has its own task, so that one that hangs holds up nobody. What runs on an engine is never touched.
 - Who took an engine out, a request or a probe, makes no difference: the change is reported from here, within a second.
 """
@@ -23,6 +24,12 @@ Probe = Callable[[Engine], Awaitable[bool]]
 """Asks an engine something: whether it is well. An `EngineError` or no answer in time say that it is not."""
 
 
+async def already_warm(engine: Engine) -> bool:
+    """The warm-up of an engine that needs none."""
+    del engine
+    return True
+
+
 class Prober:
     """Watches the engines of some pools.
 
@@ -30,6 +37,7 @@ class Prober:
         pools: an engine in several of them is watched once and reported for each lane.
         health: asks /health.
         generate: asks for one token, in earnest.
+        warm: what else an engine needs before it is asked by clients, with a limit of its own; it raises nothing.
         interval: seconds between two questions for /health, more than 0.
         timeout: seconds that either may take.
         clock: monotonic seconds, the breakers' clock.
@@ -43,6 +51,7 @@ class Prober:
         *,
         health: Probe,
         generate: Probe,
+        warm: Callable[[Engine], Awaitable[bool]] = already_warm,
         interval: float = 5.0,
         timeout: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
@@ -56,6 +65,7 @@ class Prober:
         self._reported = {engine: engine.healthy for engine in self._lanes}
         self._health = health
         self._generate = generate
+        self._warm = warm
         self._interval = interval
         self._timeout = timeout
         self._clock = clock
@@ -89,7 +99,7 @@ class Prober:
             engine.breaker.record(outcome, self._clock())
 
     async def _prove(self, engine: Engine) -> None:
-        if await self._ask(self._generate, engine) is EngineOutcome.SUCCESS:
+        if await self._ask(self._generate, engine) is EngineOutcome.SUCCESS and await self._warm(engine):
             engine.breaker.probe_succeeded(self._clock())
         else:
             engine.breaker.probe_failed(self._clock())

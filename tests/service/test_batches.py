@@ -15,9 +15,10 @@ import pytest
 from openai.types import Batch
 
 from app.sim import SimEngine, SimSettings
-from gateway.batch.sql import Database
+from gateway.batch.sql import Database, SqlCatalogue
 from gateway.keys.key import Rights, mint
 from gateway.keys.sql import SqlKeys
+from tests.fakes.keys import new_key
 from tests.fakes.running_gateway import RunningGateway, running_gateway, settings_for
 
 CHAT = "/v1/chat/completions"
@@ -285,9 +286,32 @@ async def test_a_batch_belongs_to_its_key_and_ends_with_it(engine: SimEngine, tm
         async with asyncio.timeout(20):
             while not (errors := files / _error_file_of(left.id)).exists():  # noqa: ASYNC110 - its key can ask nothing
                 await asyncio.sleep(0.05)
-        statuses = [json.loads(line)["response"]["status_code"] for line in errors.read_text().splitlines()]
-        assert set(statuses) == {401}
+        rows = [json.loads(line) for line in errors.read_text().splitlines()]
+        assert {line["error"]["code"] for line in rows} == {"batch_cancelled"}
+        [key_id] = [key.id for key in await store.all() if key.name == "one"]
+        stopped = await SqlCatalogue(database).batch(left.id, key_id)
+        assert stopped is not None
+        assert [problem.code for problem in stopped.problems] == ["invalid_api_key"]
+        assert stopped.failed == len(rows)
     await database.aclose()
+
+
+async def test_a_key_has_a_bound_of_lines_that_wait_and_lines_do_not_count_as_its_requests(
+    engine: SimEngine, tmp_path: Path
+) -> None:
+    _, secret = await new_key(tmp_path, batch_lines=8, requests_per_minute=2, tokens_per_minute=10, parallel=1)
+    settings = settings_for(engine, batch={"data_dir": tmp_path, "poll_s": 0.05}, keys={"refresh_s": 0.1})
+    async with running_gateway(settings) as gateway:
+        gateway.openai = gateway.openai.with_options(api_key=secret)
+        refused = await ended(gateway, await create(gateway, chats(9)))
+        assert refused.errors is not None
+        assert [error.code for error in refused.errors.data or []] == ["line_limit_exceeded"]
+        batch = await ended(gateway, await create(gateway, chats(8)))
+        assert batch.request_counts is not None
+        assert batch.request_counts.model_dump() == {"total": 8, "completed": 8, "failed": 0}
+        messages: Any = [{"role": "user", "content": "hi"}]
+        raw = await gateway.openai.chat.completions.with_raw_response.create(model=MODEL, messages=messages)
+        assert raw.headers["x-ratelimit-remaining-requests"] == "1"
 
 
 async def test_who_makes_no_batch_has_no_file_and_loads_no_database(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from gateway.batch.assembly import Assembler
 from gateway.batch.blobs import Blobs, BlobWriter
 from gateway.batch.desk import Desk, Terms
-from gateway.batch.execution import Cut, LaneDown, TryAgain
+from gateway.batch.execution import Cut, KeyGone, LaneDown, TryAgain
 from gateway.batch.jobs import Batch, Line, LineState, Result, Status, Usage
 from gateway.batch.moves import Mover
 from gateway.batch.objects import answered
@@ -24,10 +24,10 @@ from gateway.batch.runner import Runner
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import Worker
 from gateway.batch.validation import Validator
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, KeyRejected
 
 CHAT = "/v1/chat/completions"
-Ending = Result | LaneDown | TryAgain | Exception | None
+Ending = Result | LaneDown | TryAgain | KeyGone | Exception | None
 
 
 class ScriptedExecutor:
@@ -41,7 +41,7 @@ class ScriptedExecutor:
         self.tried_while_down: list[int] = []  # how many ran at once, for each line that began after a failure
         self._now = 0
 
-    async def run(self, line: Line, raw: bytes, cut: Cut) -> Result | LaneDown | TryAgain:
+    async def run(self, line: Line, raw: bytes, cut: Cut) -> Result | LaneDown | TryAgain | KeyGone:
         assert json.loads(raw)["custom_id"] == line.custom_id
         self.runs.append(line.custom_id)
         self._now += 1
@@ -56,7 +56,7 @@ class ScriptedExecutor:
         finally:
             self._now -= 1
 
-    async def _end(self, line: Line, cut: Cut) -> Result | LaneDown | TryAgain:
+    async def _end(self, line: Line, cut: Cut) -> Result | LaneDown | TryAgain | KeyGone:
         endings = self.script.get(line.custom_id)
         ending = endings.pop(0) if endings else good(line.custom_id)
         if isinstance(ending, Exception):
@@ -100,7 +100,8 @@ class Works:
         self.blobs: Blobs = Blobs(folder)
         self.output: Blobs = more.pop("output", None) or self.blobs
         self.catalogue, self.ledger = SqlCatalogue(database), SqlLedger(database)
-        validator = Validator(self.ledger, self.blobs, self._models, 1000, 2**20)
+        self.bound: int | None = None
+        validator = Validator(self.ledger, self.blobs, self._models, 1000, 2**20, self._bound_of)
         assembler = Assembler(self.ledger, self.output, 3600)
         self.runner = Runner(
             ledger=self.ledger,
@@ -125,6 +126,11 @@ class Works:
 
     async def _models(self) -> Callable[[str], bool]:
         return lambda model: model == "m"
+
+    def _bound_of(self, owner: str | None) -> int | None:
+        if self.bound == 0:
+            raise KeyRejected("The key is gone.")
+        return self.bound
 
     async def batch(self, lines: int) -> Batch:
         rows = [
@@ -273,6 +279,38 @@ async def test_a_cancelled_batch_keeps_what_is_done(tmp_path: Path) -> None:
         assert (batch.status, batch.completed, batch.failed) == (Status.CANCELLED, 3, 2)
         errors = await there.lines(batch.error_file_id)
         assert {line["error"]["code"] for line in errors} == {"batch_cancelled"}
+
+
+async def test_a_batch_whose_key_is_gone_runs_no_further_line_and_says_why(tmp_path: Path) -> None:
+    gone = KeyGone("The key is gone.")
+    async with works(tmp_path, {f"id-{n}": [gone] * 99 for n in range(5, 40)}, concurrency=1) as there:
+        batch = await there.ended(await there.batch(40))
+        assert (batch.status, batch.completed, batch.failed) == (Status.CANCELLED, 5, 35)
+        assert [(each.code, each.message) for each in batch.problems] == [("invalid_api_key", "The key is gone.")]
+        assert len(there.executor.runs) < 12
+        assert len(await there.lines(batch.output_file_id)) == 5
+        errors = await there.lines(batch.error_file_id)
+        assert {line["error"]["code"] for line in errors} == {"batch_cancelled"}
+
+
+async def test_a_batch_whose_key_is_gone_before_it_begins_fails(tmp_path: Path) -> None:
+    async with works(tmp_path) as there:
+        there.bound = 0
+        batch = await there.ended(await there.batch(3))
+        assert (batch.status, batch.problems[0].code, there.executor.runs) == (Status.FAILED, "invalid_api_key", [])
+
+
+async def test_a_batch_beyond_what_its_key_may_have_waiting_fails_as_at_openai(tmp_path: Path) -> None:
+    script: dict[str, Sequence[Ending]] = {f"id-{n}": [LaneDown(None)] * 9999 for n in range(3)}
+    async with works(tmp_path, script) as there:
+        there.bound = 5
+        waiting = await there.until(await there.batch(3), lambda found: found.status is Status.IN_PROGRESS)
+        refused = await there.ended(await there.batch(3))
+        assert (refused.status, refused.problems[0].code) == (Status.FAILED, "line_limit_exceeded")
+        assert "Limit: 5 enqueued lines" in refused.problems[0].message
+        await there.desk.cancel(waiting.id, None)
+        there.executor.script.clear()
+        assert (await there.ended(await there.batch(5))).status is Status.COMPLETED
 
 
 async def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 from gateway.batch.jobs import SETTLE_S, Batch, File, LineState, NewLine, Problem, Purpose, Result, Status, Usage
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.sql.tables import metadata
-from gateway.batch.store import LeaseLost, StoreUnavailable, Worker
+from gateway.batch.store import LeaseLost, LinesExceeded, StoreUnavailable, Worker
 from tests.fakes.running_postgres import binaries, running_postgres
 
 NOW = 1_800_000_000
@@ -71,10 +71,10 @@ class Store:
         new = [NewLine(n + 1, f"id-{n + 1}", n * 10, 10, prefix) for n in range(lines)]
         await self.ledger.add_lines(ONE, claimed, new, NOW)
         await self.ledger.begin(ONE, claimed, model="m", total=lines, now=NOW)
-        return await self.again(name)
+        return await self.again(name, claimed.owner)
 
-    async def again(self, name: str = "batch_1") -> Batch:
-        found = await self.catalogue.batch(name, None)
+    async def again(self, name: str = "batch_1", owner: str | None = None) -> Batch:
+        found = await self.catalogue.batch(name, owner)
         assert found is not None
         return found
 
@@ -392,3 +392,47 @@ async def test_a_batch_that_failed_for_want_of_room_is_claimed_until_its_results
     assert closed.problems == failed.problems
     assert await store.ledger.claim_batch(ONE, NOW + 999) is None
     assert await store.ledger.outcomes(closed, 0, 9) == []
+
+
+async def test_a_batch_that_is_stopped_from_inside_says_why_and_keeps_saying_it(store: Store) -> None:
+    batch = await store.running(lines=2)
+    why = Problem("invalid_api_key", "The key is gone.")
+    await store.ledger.stop(batch.seq, why, NOW + 5)
+    await store.ledger.stop(batch.seq, Problem("other", "later"), NOW + 6)
+    stopped = await store.again()
+    assert (stopped.status, stopped.cancelling_at, stopped.problems) == (Status.CANCELLING, NOW + 5, (why,))
+    assert await store.numbers(ONE, 9) == []
+    settled = await store.ledger.settle(ONE, await store.claimed(ONE), NOW + 7)
+    await store.ledger.complain(ONE, settled, Problem("storage_error", "not now"))
+    await store.ledger.close(ONE, await store.claimed(ONE), None, None, NOW + 8)
+    closed = await store.again()
+    assert (closed.status, closed.problems) == (Status.CANCELLED, (why,))
+
+
+async def test_the_lines_that_a_key_has_waiting_are_bounded(store: Store) -> None:
+    one = await store.running(lines=3, name="batch_1", owner="key-1")
+    await store.running(lines=50, name="batch_2", owner="key-2")
+    await store.batch("batch_3", owner="key-1")
+    claimed = await store.claimed(ONE)
+    await store.ledger.add_lines(ONE, claimed, [NewLine(1, "a", 0, 1, "p")], NOW)
+    with pytest.raises(LinesExceeded) as refusal:
+        await store.ledger.begin(ONE, claimed, model="m", total=2, now=NOW, most=4)
+    assert refusal.value.waiting == 3
+    [line] = await store.ledger.claim_lines(ONE, NOW, 1, 0)
+    assert line.batch == one.seq
+    await store.ledger.record(ONE, line, done())
+    await store.ledger.begin(ONE, claimed, model="m", total=2, now=NOW, most=4)
+    assert (await store.again("batch_3", "key-1")).status is Status.IN_PROGRESS
+
+
+async def test_two_batches_that_begin_at_once_share_the_bound_of_their_key(store: Store) -> None:
+    claims = []
+    for n in range(6):
+        await store.batch(f"batch_{n}", owner="key-1")
+        claims.append((Worker(f"w{n}"), await store.claimed(Worker(f"w{n}"))))
+    begun = await asyncio.gather(
+        *(store.ledger.begin(worker, batch, model="m", total=2, now=NOW, most=5) for worker, batch in claims),
+        return_exceptions=True,
+    )
+    assert sum(each is None for each in begun) == 2
+    assert {type(each) for each in begun if each is not None} == {LinesExceeded}

@@ -14,6 +14,7 @@ def keys(folder: Path, *words: str) -> int:
 
 def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rights = ["--lane", "batch", "--model", "m", "--rpm", "60", "--tpm", "9000", "--parallel", "4", "--expires", "30d"]
+    rights += ["--batch-lines", "50000"]
     assert keys(tmp_path, "new", "nightly jobs", *rights) == 0
     made = capsys.readouterr()
     secret = made.out.strip()
@@ -32,6 +33,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, capsys: pyt
         "60 requests/min",
         "9000 tokens/min",
         "4 at once",
+        "50000 lines of batches",
         "until",
     ):
         assert part in listed

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, CursorResult, Update, and_, delete, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, Update, and_, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.batch.jobs import SETTLE_S, STORAGE_ERROR, Batch, File, LineState, NewLine, Problem, Status
 from gateway.batch.sql.rows import file_row, problems_text, read_batch
 from gateway.batch.sql.tables import batches, files, lines
 from gateway.batch.sql.turns import SqlTurns
-from gateway.batch.store import LeaseLost, Outcome, Worker
+from gateway.batch.store import LeaseLost, LinesExceeded, Outcome, Worker
 
 
 class SqlLedger(SqlTurns):
@@ -44,10 +44,14 @@ class SqlLedger(SqlTurns):
         async with self._database.writing() as connection:
             await connection.execute(delete(lines).where(lines.c.batch == batch.seq))
 
-    async def begin(self, worker: Worker, batch: Batch, *, model: str, total: int, now: int) -> None:
+    async def begin(
+        self, worker: Worker, batch: Batch, *, model: str, total: int, now: int, most: int | None = None
+    ) -> None:
         """See `Ledger`."""
         change = _held(worker, batch).where(batches.c.status == Status.VALIDATING)
         async with self._database.writing() as connection:
+            if most is not None and (waiting := await _waiting(connection, batch)) + total > most:
+                raise LinesExceeded(waiting)
             values = {"status": Status.IN_PROGRESS, "model": model, "total": total, "in_progress_at": now}
             _must(await connection.execute(change.values(**values, worker=None, lease_until=0.0)))
 
@@ -75,6 +79,13 @@ class SqlLedger(SqlTurns):
         """See `Ledger`."""
         async with self._database.writing() as connection:
             await connection.execute(_held(worker, batch).values(worker=None, lease_until=0.0))
+
+    async def stop(self, batch: int, problem: Problem, now: int) -> None:
+        """See `Ledger`."""
+        change = update(batches).where(batches.c.seq == batch, batches.c.status == Status.IN_PROGRESS)
+        values = {"status": Status.CANCELLING, "cancelling_at": now, "problems": problems_text([problem])}
+        async with self._database.writing() as connection:
+            await connection.execute(change.values(**values, worker=None, lease_until=0.0))
 
     async def settle(self, worker: Worker, batch: Batch, now: int) -> Batch:
         """See `Ledger`."""
@@ -124,6 +135,19 @@ def _held(worker: Worker, batch: Batch) -> Update:
 def _with(batch: Batch, problem: Problem) -> str | None:
     """The batch's problems with this one, which takes the place of one with the same code."""
     return problems_text([*(each for each in batch.problems if each.code != problem.code), problem])
+
+
+async def _waiting(connection: AsyncConnection, batch: Batch) -> int:
+    """Lines without a result in the batches of the same owner that are in progress.
+
+    The owner's batches are locked first, so that of two that begin at once the second one sees the first.
+    """
+    mine = batches.c.owner.is_(None) if batch.owner is None else batches.c.owner == batch.owner
+    going = (mine, batches.c.status.in_((Status.VALIDATING, Status.IN_PROGRESS)))
+    await connection.execute(select(batches.c.seq).where(*going).order_by(batches.c.seq).with_for_update())
+    left = func.sum(batches.c.total - batches.c.completed - batches.c.failed)
+    waiting = (await connection.execute(select(left).where(*going, batches.c.seq != batch.seq))).scalar()
+    return int(waiting or 0)
 
 
 def _must(done: CursorResult[object]) -> None:

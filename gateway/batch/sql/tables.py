@@ -104,6 +104,7 @@ api_keys = Table(
     Column("requests_per_minute", BigInteger),
     Column("tokens_per_minute", BigInteger),
     Column("parallel", BigInteger),
+    Column("batch_lines", BigInteger),
     Column("created_at", Float(53), nullable=False),
     Column("expires_at", Float(53)),
     Column("revoked_at", Float(53)),
