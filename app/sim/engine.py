@@ -78,6 +78,11 @@ class SimEngine:
         return len(self._connections)
 
     @property
+    def compiled(self) -> int:
+        """How often a batch of a new size was met, if that costs anything."""
+        return self._kernels.compiled
+
+    @property
     def port(self) -> int:
         """The port that it listens on.
 
