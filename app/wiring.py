@@ -116,8 +116,13 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         engines = await _engines(settings, stack)
         distinct = {id(e): e for each in engines.values() for e in each}.values()
         times = settings.timeouts
+        ticker = Ticker(asyncio.get_running_loop())
+        stack.callback(ticker.close)
         client = EngineClient(
-            pool_size=_connections(distinct), keepalive=times.keepalive_s, connect_timeout=times.connect_s
+            pool_size=_connections(distinct),
+            keepalive=times.keepalive_s,
+            connect_timeout=times.connect_s,
+            ticker=ticker,
         )
         stack.push_async_callback(client.aclose)
         lanes = _lanes(settings, engines)
@@ -125,8 +130,6 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         metrics = Metrics(lambda: [gate.statistics() for gate in gates], lambda: [lane.pool for lane in lanes.values()])
         recent = Recent(lanes, asyncio.get_running_loop().time)
         observers = Observers([metrics, recent, log_warm_up])
-        ticker = Ticker(asyncio.get_running_loop())
-        stack.callback(ticker.close)
         gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))
         observers.add(gateway.observe)
         await stack.enter_async_context(_watched(settings, lanes, client, observers))

@@ -11,7 +11,7 @@ from gateway.errors import EngineAnswered, EngineStale, EngineUnreachable
 from gateway.routing.breaker import Breaker, EngineOutcome
 from gateway.routing.policies import RoundRobin
 from gateway.routing.pool import Engine, EnginePool
-from gateway.routing.prober import Prober
+from gateway.routing.prober import Prober, already_warm
 from gateway.telemetry import EngineHealthChanged, TelemetryEvent
 
 Answer = Callable[[], bool]
@@ -36,6 +36,7 @@ class World:
         self.now = 0.0
         self.health: dict[str, Answer] = defaultdict(lambda: well)
         self.generation: dict[str, Answer] = defaultdict(lambda: well)
+        self.warmth: dict[str, bool] = defaultdict(lambda: True)
         self.hanging: set[str] = set()
         self.asked: list[tuple[float, str, str]] = []
         self.events: list[EngineHealthChanged] = []
@@ -66,6 +67,11 @@ class World:
 
     async def ask_generation(self, engine: Engine) -> bool:
         return await self._answer("generate", engine, self.generation[engine.name])
+
+    async def warm_up(self, engine: Engine) -> bool:
+        self.asked.append((self.now, "warm", engine.name))
+        await self.sleep(20)
+        return self.warmth[engine.name]
 
     def observe(self, event: TelemetryEvent) -> None:
         assert isinstance(event, EngineHealthChanged)
@@ -103,11 +109,12 @@ def in_service(engine: Engine) -> bool:
 
 
 @asynccontextmanager
-async def probing(world: World, *pools: EnginePool, patience: float = 60.0) -> AsyncIterator[None]:
+async def probing(world: World, *pools: EnginePool, patience: float = 60.0, warms: bool = False) -> AsyncIterator[None]:
     prober = Prober(
         pools,
         health=world.ask_health,
         generate=world.ask_generation,
+        warm=world.warm_up if warms else already_warm,
         interval=5.0,
         timeout=patience,
         clock=world.clock,
@@ -193,6 +200,28 @@ async def test_an_unproven_engine_has_to_generate_before_it_is_reported_well(wor
         await world.pass_time(2)
         assert in_service(a)
     assert world.events == [EngineHealthChanged("lowlatency", "a", healthy=True, reason="a real generation succeeded")]
+
+
+async def test_an_engine_that_has_generated_is_warmed_before_it_is_in_service(world: World) -> None:
+    a = engine(unproven=True)
+    async with probing(world, pool(a), patience=0.01, warms=True):
+        await world.pass_time(19)
+        await asyncio.sleep(0.05)  # the prober's patience is not for a warm-up
+        assert not in_service(a)
+        await world.pass_time(2)
+        assert in_service(a)
+    assert [what for _, what, _ in world.asked] == ["generate", "warm", "health"]
+    assert [event.healthy for event in world.events] == [True]
+
+
+async def test_an_engine_whose_warm_up_fails_is_asked_again_and_less_and_less_often(world: World) -> None:
+    a = engine(unproven=True)
+    world.warmth["a"] = False
+    async with probing(world, pool(a), warms=True):
+        await world.pass_time(60)
+        assert not in_service(a)
+    assert world.times("generate") == world.times("warm") == [0.0, 21.0, 43.0]
+    assert world.events == []
 
 
 async def test_an_engine_that_is_too_busy_for_the_probe_is_not_proven_by_it(world: World) -> None:
