@@ -1,0 +1,189 @@
+"""Which engines run, and the steps that are done while they do. The order is that of importance."""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.proof import steps
+from benchmarks.proof.engine import Flags, Place, Running
+from benchmarks.proof.gateway import single, split
+from benchmarks.proof.measure import warm
+from benchmarks.proof.steps import Bench
+
+HALF = ("--gpu-memory-utilization", "0.45", "--kv-cache-memory-bytes", "30G")
+"""For two engines on one card. The size of the cache is stated, so that neither measures what the other takes."""
+RESERVE = 8
+URGENT = -10
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Engines that run together.
+
+    Args:
+        steps: that they are for.
+        cards: how many.
+        minutes: that it takes, from the start to the end, on an H200.
+        run: does it, on the cards of these indexes.
+    """
+
+    steps: tuple[str, ...]
+    cards: int
+    minutes: float
+    run: Callable[[Bench, Sequence[int]], None]
+
+
+def flags_of(bench: Bench, profile: str, *more: str) -> Flags:
+    """The flags of a profile on one card; `default` is no profile at all."""
+    if profile == "default":
+        return Flags("default", ("--max-model-len", "8192", *more))
+    drop = bench.options.drop_flags
+    return bench.launcher.profile(profile, drop, tensor_parallel_size="1").plus(*more)
+
+
+def up(bench: Bench, stack: ExitStack, wanted: Sequence[tuple[str, Flags, Place]]) -> list[Running]:
+    """Engines by name, all started at once, until the stack is closed; raises ProcessFailed."""
+    began = time.monotonic()
+    started = [stack.enter_context(bench.launcher.starting(flags, place, name)) for name, flags, place in wanted]
+    found = []
+    for (name, flags, _), (process, url) in zip(wanted, started, strict=True):
+        process.until_ready(f"{url}/health", bench.launcher.patience)
+        found.append(Running(name, url, process, time.monotonic() - began))
+        bench.note(found[-1], flags)
+    return found
+
+
+def emptied(place: Place) -> None:
+    """Nothing that was compiled before is left: the engine starts as on a new machine."""
+    if place.caches is not None:
+        shutil.rmtree(place.caches, ignore_errors=True)
+
+
+def default(bench: Bench, cards: Sequence[int]) -> None:
+    """The engine as it comes, from its first burst on."""
+    place = bench.place(cards[0], "kept")
+    if bench.wants("cold"):
+        emptied(place)
+    with ExitStack() as stack:
+        (engine,) = up(bench, stack, [("default", flags_of(bench, "default"), place)])
+        bench.step("cold", 25, lambda: steps.bursts(bench, engine, "no warm-up", 0, turns=2))
+        bench.step("rows-default", 45, lambda: steps.rows(bench, engine, "default"))
+        bench.step("lanes-shared", 170, lambda: steps.lanes_shared(bench, engine, 96))
+        bench.step("gateway", 110, lambda: steps.direct_and_gateway(bench, engine))
+        bench.step("interval-1", 45, lambda: steps.interval(bench, engine, 1, gateway=True))
+
+
+def starts(bench: Bench, cards: Sequence[int]) -> None:
+    """Two fresh engines on one card: one gets three single requests before its first burst, the other our warm-up."""
+    wanted = [
+        (name, flags_of(bench, "default", *HALF), bench.place(cards[0], name))
+        for name in ("cold-singles", "cold-warmup")
+        if bench.wants(name)
+    ]
+    for _, _, place in wanted:
+        emptied(place)
+    with ExitStack() as stack:
+        for engine in up(bench, stack, wanted):
+            bench.step(engine.name, 60, partial(_after, bench, engine))
+
+
+def _after(bench: Bench, engine: Running) -> None:
+    if engine.name == "cold-singles":
+        steps.bursts(bench, engine, "three single requests", steps.singles(bench, engine))
+    else:
+        steps.bursts(bench, engine, "tokenlane engine warmup", steps.warmed_up(bench, engine, max(steps.BURSTS)))
+
+
+def one_engine(bench: Bench, cards: Sequence[int]) -> None:
+    """The profile for both lanes on one engine."""
+    flags = flags_of(bench, "single")
+    with ExitStack() as stack:
+        (engine,) = up(bench, stack, [("single", flags, bench.place(cards[0], "kept"))])
+        settings = single(engine.url, flags.slots or 96, RESERVE)
+        bench.step("rows-single", 50, lambda: steps.rows(bench, engine, "single"))
+        bench.step(
+            "lanes-single", 110, lambda: steps.lanes_through(bench, settings, "single, reserve", [engine], idle=True)
+        )
+        bench.step(
+            "lanes-single",
+            75,
+            lambda: steps.lanes_through(
+                bench, settings, "single, reserve and priority", [engine], idle=False, priority=URGENT
+            ),
+        )
+
+
+def two_cards(bench: Bench, cards: Sequence[int]) -> None:
+    """An engine a lane, a card each."""
+    with ExitStack() as stack:
+        engines = _lanes(bench, stack, cards, ())
+        for engine in engines:
+            bench.step(f"rows-{engine.name}", 55, partial(steps.rows, bench, engine, engine.name))
+        _split(bench, "lanes-two-cards", "split, two cards", engines)
+
+
+def one_card(bench: Bench, cards: Sequence[int]) -> None:
+    """An engine a lane, both on one card."""
+    with ExitStack() as stack:
+        _split(bench, "lanes-one-card", "split, one card", _lanes(bench, stack, (cards[0], cards[0]), HALF))
+
+
+def _lanes(bench: Bench, stack: ExitStack, cards: Sequence[int], more: Sequence[str]) -> list[Running]:
+    names = ("low-latency", "batch")
+    wanted = [
+        (name, flags_of(bench, name, *more), bench.place(card, "kept"))
+        for name, card in zip(names, cards, strict=False)
+    ]
+    return up(bench, stack, wanted)
+
+
+def _split(bench: Bench, step: str, name: str, engines: Sequence[Running]) -> None:
+    settings = split(engines[0].url, engines[1].url, {"lowlatency": 32, "batch": 128})
+
+    def work() -> None:
+        for engine in engines:
+            warm(engine.url, bench.asked, bench.asked.many(64, 2))
+        steps.lanes_through(bench, settings, name, engines, idle=True)
+
+    bench.step(step, 130, work)
+
+
+def profile(name: str) -> Callable[[Bench, Sequence[int]], None]:
+    """A profile alone on a card."""
+
+    def run(bench: Bench, cards: Sequence[int]) -> None:
+        with ExitStack() as stack:
+            (engine,) = up(bench, stack, [(name, flags_of(bench, name), bench.place(cards[0], "kept"))])
+            bench.step(f"rows-{name}", 55, lambda: steps.rows(bench, engine, name))
+
+    return run
+
+
+def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
+    """The engine as it comes, but with several tokens an event."""
+
+    def run(bench: Bench, cards: Sequence[int]) -> None:
+        flags = flags_of(bench, "default", "--stream-interval", str(tokens))
+        with ExitStack() as stack:
+            (engine,) = up(bench, stack, [(f"interval-{tokens}", flags, bench.place(cards[0], "kept"))])
+            warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
+            bench.step(f"interval-{tokens}", 30, lambda: steps.interval(bench, engine, tokens, gateway=False))
+
+    return run
+
+
+SESSIONS: dict[str, Session] = {
+    "default": Session(("cold", "rows-default", "lanes-shared", "gateway", "interval-1"), 1, 10, default),
+    "starts": Session(("cold-singles", "cold-warmup"), 1, 5.5, starts),
+    "single": Session(("rows-single", "lanes-single"), 1, 7, one_engine),
+    "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 7, two_cards),
+    "one-card": Session(("lanes-one-card",), 1, 6, one_card),
+    "high-concurrency": Session(("rows-high-concurrency",), 1, 4, profile("high-concurrency")),
+    "kv-cache": Session(("rows-kv-cache",), 1, 4, profile("kv-cache")),
+    "interval-4": Session(("interval-4",), 1, 3.5, sending(4)),
+    "interval-8": Session(("interval-8",), 1, 3.5, sending(8)),
+}
+STEPS = tuple(step for session in SESSIONS.values() for step in session.steps)
