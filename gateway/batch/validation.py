@@ -60,8 +60,8 @@ class Validator:
             await self.ledger.fail(worker, batch, [Problem(KEY_GONE, str(error))], now)
         except LinesExceeded as error:
             message = (
-                f"Enqueued line limit reached for this API key. Limit: {most} enqueued lines; {error.waiting} wait "
-                f"already, and this batch has {total}. Please try again once some in_progress batches have been completed."
+                f"Enqueued line limit reached for this API key. Limit: {most} enqueued lines. {error.waiting} wait "
+                f"already, this batch has {total}. Please try again once some in_progress batches have been completed."
             )
             await self.ledger.fail(worker, batch, [Problem("line_limit_exceeded", message)], now)
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway import errors as e
 from gateway.admission.choice import LaneNames
-from gateway.batch.execution import Cut, Executor, LaneDown, TryAgain
+from gateway.batch.execution import Cut, Executor, KeyGone, LaneDown, TryAgain
 from gateway.batch.jobs import Line, LineState, Result, Usage
 from gateway.call import Call
 from gateway.keys.key import Key
@@ -51,7 +51,7 @@ def line(attempts: int = 0) -> Line:
 
 async def ending(
     told: WholeAnswer | Exception | None, *, attempts: int = 0
-) -> tuple[Result | LaneDown | TryAgain, FakeGateway]:
+) -> tuple[Result | LaneDown | TryAgain | KeyGone, FakeGateway]:
     gateway = FakeGateway(told)
     executor = Executor(gateway, LANES, attempts=3)  # type: ignore[arg-type]  # plays a script
     return await executor.run(line(attempts), RAW, Cut()), gateway
@@ -143,17 +143,25 @@ async def test_a_field_that_the_gateway_refuses_is_the_lines_own_mistake() -> No
 
 async def test_a_line_has_the_rights_of_the_key_that_made_its_batch() -> None:
     def key_of(owner: str | None) -> Key:
-        if owner == "revoked":
-            raise e.KeyRejected("not valid any more")
         return Key(models=("other",)) if owner == "narrow" else Key(lanes=("lowlatency",))
 
-    for owner, status in {"revoked": 401, "narrow": 404, "chat": 403}.items():
+    for owner, status in {"narrow": 404, "chat": 403}.items():
         gateway = FakeGateway(GOOD)
         executor = Executor(gateway, LANES, 3, key_of)  # type: ignore[arg-type]  # plays a script
         result = await executor.run(replace(line(), owner=owner), RAW, Cut())
         assert isinstance(result, Result)
         assert json.loads(result.output)["response"]["status_code"] == status
         assert gateway.calls == []
+
+
+async def test_a_line_whose_key_is_gone_is_not_run_and_not_failed() -> None:
+    def key_of(_: str | None) -> Key:
+        raise e.KeyRejected("not valid any more")
+
+    gateway = FakeGateway(GOOD)
+    executor = Executor(gateway, LANES, 3, key_of)  # type: ignore[arg-type]  # plays a script
+    assert await executor.run(line(), RAW, Cut()) == KeyGone("not valid any more")
+    assert gateway.calls == []
 
 
 async def test_nan_in_an_answer_stays_as_the_engine_wrote_it() -> None:

@@ -283,11 +283,15 @@ async def test_a_cancelled_batch_keeps_what_is_done(tmp_path: Path) -> None:
 
 async def test_a_batch_whose_key_is_gone_runs_no_further_line_and_says_why(tmp_path: Path) -> None:
     gone = KeyGone("The key is gone.")
-    async with works(tmp_path, {f"id-{n}": [gone] * 99 for n in range(5, 40)}, concurrency=1) as there:
-        batch = await there.ended(await there.batch(40))
+    script: dict[str, Sequence[Ending]] = {f"id-{n}": [TryAgain(), *[gone] * 99] for n in range(5, 40)}
+    async with works(tmp_path, script, concurrency=1) as there:
+        batch = await there.batch(40)
+        await there.until(batch, lambda _: len(there.executor.runs) == 40)
+        there.now += 2
+        batch = await there.ended(batch)
         assert (batch.status, batch.completed, batch.failed) == (Status.CANCELLED, 5, 35)
         assert [(each.code, each.message) for each in batch.problems] == [("invalid_api_key", "The key is gone.")]
-        assert len(there.executor.runs) < 12
+        assert len(there.executor.runs) < 48
         assert len(await there.lines(batch.output_file_id)) == 5
         errors = await there.lines(batch.error_file_id)
         assert {line["error"]["code"] for line in errors} == {"batch_cancelled"}
