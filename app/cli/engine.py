@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.cli import warmup
+
 if TYPE_CHECKING:
     from app.engine.check import Report
     from app.engine.parsers import Ask
@@ -21,7 +23,7 @@ UNKNOWN = "the model's config.json was not found, so what depends on it was not 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Adds the actions."""
     parser = commands.add_parser("engine", help="launch vLLM by profile, and check its flags")
-    actions = parser.add_subparsers(required=True, metavar="list|render|check|run|advise|catalogue")
+    actions = parser.add_subparsers(required=True, metavar="list|render|check|run|warmup|advise|catalogue")
     _add(actions, "list", run_list, "Print every profile, what it is for and what it costs.")
     _launch(_add(actions, "render", run_render, "Print a profile as something to start.")).add_argument(
         "--format", choices=FORMATS, default="command", help="command line, variables, compose service, gateway's lane"
@@ -30,6 +32,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     run = _launch(_add(actions, "run", run_run, "Become vLLM with a profile's flags."))
     run.add_argument("--vllm-python", type=Path, metavar="PATH", help="Python that has vLLM (that of the PATH's vllm)")
     run.add_argument("--flags", default="", metavar="'--port 8101 ...'", help="more flags for vLLM")
+    warmup.add(actions)
     _advise(_add(actions, "advise", run_advise, "Compute what fits the cards, before anything is started."))
     _add(
         actions, "catalogue", run_catalogue, "Print the options of an installed vLLM as the catalogue's file."
