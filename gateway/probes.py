@@ -10,15 +10,17 @@ from gateway.upstream.engines import KINDS
 ANSWER_LIMIT = 2**20
 """Bytes of an answer that are read."""
 
-ONE_TOKEN = {
+SMALLEST = {
     "/v1/completions": b'{"prompt":"Hello","max_tokens":1,"temperature":0}',
     "/v1/chat/completions": b'{"messages":[{"role":"user","content":"Hello"}],"max_tokens":1,"temperature":0}',
+    "/v1/embeddings": b'{"input":"Hello"}',
+    "/pooling": b'{"input":"Hello"}',
 }
-"""How one token is asked for: the second way where an engine does not know the first. vLLM takes the model that it
-serves where none is named."""
+"""How an engine is asked for the least of its work: one token; where it does not know how, since its model does not
+generate, a vector. vLLM takes the model that it serves where none is named, and has /pooling with every such model."""
 
-
-NOT_KNOWN = frozenset({404, 405})
+NOT_KNOWN = frozenset({404, 405, 501})
+"""Answers of an engine that has no such endpoint, or a model that is not for it."""
 
 
 class Probes:
@@ -33,8 +35,8 @@ class Probes:
         return True
 
     async def generate(self, engine: Engine) -> bool:
-        """Whether the engine really generates a token. Raises EngineError if it does not."""
-        for path, body in ONE_TOKEN.items():
+        """Whether the engine really generates a token, or computes a vector. Raises EngineError if it does not."""
+        for path, body in SMALLEST.items():
             try:
                 await self._ask("POST", engine, path, [("content-type", "application/json")], body)
             except EngineAnswered as error:

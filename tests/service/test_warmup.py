@@ -32,10 +32,14 @@ def settings(engine: SimEngine, **changes: Any) -> Settings:
 async def cold_gateway(
     sim: SimSettings = COLD, **changes: Any
 ) -> AsyncIterator[tuple[RunningGateway, SimEngine, list[TelemetryEvent]]]:
-    async with SimEngine(sim) as engine, running_gateway(settings(engine, **changes)) as gateway:
-        events: list[TelemetryEvent] = []
-        gateway.service.observer.add(events.append)  # type: ignore[attr-defined]
-        yield gateway, engine, events
+    """A gateway in front of an engine that begins to generate once everything that is reported is kept."""
+    async with SimEngine(sim) as engine:
+        engine.pause()
+        async with running_gateway(settings(engine, **changes)) as gateway:
+            events: list[TelemetryEvent] = []
+            gateway.service.observer.add(events.append)  # type: ignore[attr-defined]
+            engine.resume()
+            yield gateway, engine, events
 
 
 async def is_ready(gateway: RunningGateway, wanted: bool = True) -> None:
@@ -198,3 +202,16 @@ async def test_simulated_engines_are_always_warm(kind: str) -> None:
         async with running_gateway(settings(engine, lanes={"lowlatency": lane}, single={"reserve": 1})) as gateway:
             await is_ready(gateway)
             assert bool(bursts(engine)) is (kind == "vllm")
+
+
+async def test_a_model_that_does_not_generate_is_let_in_without_a_warm_up() -> None:
+    """What it can do is asked for instead: a vector."""
+    async with cold_gateway(SimSettings(fault="status:404")) as (gateway, engine, _):
+        await is_ready(gateway)
+        text = gateway.service.metrics.text().decode()
+        assert 'tokenlane_engine_warmups_total{engine="lowlatency-0",outcome="skipped"} 1.0' in text
+        asked = [r.path for r in engine.requests if r.method == "POST"]
+        generating = ["/v1/completions", "/v1/chat/completions"]
+        assert asked == [*generating, "/v1/embeddings", *generating]
+        answer = await gateway.http.post("/v1/embeddings", json={"model": "gpt-oss-20b", "input": "hi"})
+        assert answer.status_code == 200
