@@ -127,7 +127,11 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         stack.push_async_callback(client.aclose)
         lanes = _lanes(settings, engines)
         gates = {id(lane.gate): lane.gate for lane in lanes.values()}.values()
-        metrics = Metrics(lambda: [gate.statistics() for gate in gates], lambda: [lane.pool for lane in lanes.values()])
+        metrics = Metrics(
+            lambda: [gate.statistics() for gate in gates],
+            lambda: [lane.pool for lane in lanes.values()],
+            lambda: batch.figures,
+        )
         recent = Recent(lanes, asyncio.get_running_loop().time)
         observers = Observers([metrics, recent, log_warm_up])
         gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))

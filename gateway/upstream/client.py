@@ -13,6 +13,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx
 
 from gateway.errors import EngineBroke, EngineError, EngineUnreachable
+from gateway.ticker import Ticker
 from gateway.upstream.body import Body, Sink
 from gateway.upstream.failures import PoolExhausted, engine_error
 from gateway.upstream.outgoing import outgoing
@@ -111,10 +112,14 @@ class EngineClient:
         connect_timeout: float = 5.0,
         max_head: int = 64 * 1024,
         tls: ssl.SSLContext | None = None,
+        ticker: Ticker | None = None,
     ) -> None:
-        """Bounds of each engine: see `Limits`. `keepalive` must be less than the engine's own (vLLM: 5 s)."""
+        """Bounds of each engine: see `Limits`. `keepalive` must be less than the engine's own (vLLM: 5 s).
+
+        `ticker`: by which streams are read; see `EngineTransport`.
+        """
         limits = Limits(pool_size, control_size, keepalive, connect_timeout, max_head, tls)
-        self._transport = EngineTransport(limits)
+        self._transport = EngineTransport(limits, ticker)
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         self._http = httpx.AsyncClient(
             transport=self._transport,

@@ -1,7 +1,8 @@
 """One connection to an engine: a socket that carries one exchange at a time.
 
 Bytes that nobody asked for close it, and so does the engine; an open one is asked the kernel before it is used again,
-since the event loop may not have come round yet to tell of a close.
+since the event loop may not have come round yet to tell of a close. While its bytes may wait it is read in rounds with
+other connections, else by the event loop.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Protocol, cast
 
 from gateway.upstream.answer import Answer
 from gateway.upstream.exchange import Exchange
+from gateway.upstream.rounds import Rounds
 
 
 class Owner(Protocol):
@@ -31,12 +33,17 @@ class Owner(Protocol):
 READ = 16 * 1024
 """Bytes of one read: so much of one stream is worked on before it is the others' turn."""
 
+_BUFFER = memoryview(bytearray(READ))
+"""Of all connections: what is read to it is copied in the same call."""
+
 
 class Connection(asyncio.BufferedProtocol):
     """A socket and the exchange on it. Implements `Carrier`."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, rounds: Rounds | None = None) -> None:
+        """`rounds`: who reads while bytes may wait; None: the event loop then too."""
         self._owner = owner
+        self._rounds = rounds
         self._transport: asyncio.Transport | None = None
         self._readable = select.poll()
         self._exchange: Exchange | None = None
@@ -45,7 +52,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = False
         self._asked = False
         self._unread = 0
-        self._buffer = memoryview(bytearray(READ))
+        self._in_rounds = False
 
     def ask(self, request: Sequence[bytes], answer: Answer) -> Exchange:
         """Write a request; its answer will be read into the exchange. The connection must be idle."""
@@ -72,29 +79,51 @@ class Connection(asyncio.BufferedProtocol):
         """See `Carrier.pause_reading`."""
         if self._open and not self._paused and self._transport is not None:
             self._paused = True
-            self._transport.pause_reading()
+            if self._rounds is not None and self._in_rounds:
+                self._rounds.leave(self._fd)
+            else:
+                self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """See `Carrier.resume_reading`."""
         if self._open and self._paused and self._transport is not None:
             self._paused = False
-            self._transport.resume_reading()
+            if self._rounds is not None and self._in_rounds:
+                self._rounds.join(self._fd, self.read_now)
+            else:
+                self._transport.resume_reading()
 
     def leave_unread(self, size: int) -> None:
-        """See `Carrier.leave_unread`. The loop is told when so much is there, or the end (SO_RCVLOWAT)."""
+        """See `Carrier.leave_unread`. The kernel tells when so much is there, or the end (SO_RCVLOWAT)."""
         if size != self._unread and self._open and self._transport is not None:
             self._unread = size
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(size, 1))
+            self._read_in_rounds(size > 0)
 
     def read_now(self) -> None:
-        """See `Carrier.read_now`. The end of the stream is left to the loop, which is told of it at once."""
-        if self._open and not self._paused and self._exchange is not None:
-            try:
-                size = os.readv(self._fd, (self._buffer,))
-            except OSError:  # nothing is there, or the loop will say what is wrong
-                return
-            if size:
-                self.buffer_updated(size)
+        """See `Carrier.read_now`. The end, and what goes wrong, is left to the loop."""
+        if not self._open or self._paused or self._exchange is None:
+            return
+        try:
+            size = os.readv(self._fd, (_BUFFER,))
+        except BlockingIOError:
+            return
+        except OSError:
+            size = 0
+        if size:
+            self.buffer_updated(size)
+        else:
+            self._read_in_rounds(False)
+
+    def _read_in_rounds(self, yes: bool) -> None:  # noqa: FBT001
+        """Who reads: `Rounds`, or the event loop."""
+        if yes == self._in_rounds or self._rounds is None:
+            return
+        paused = self._paused
+        self.pause_reading()
+        self._in_rounds = yes
+        if not paused:
+            self.resume_reading()
 
     def release(self, *, reusable: bool) -> None:
         """See `Carrier.release`. An answer to a request that was not written to its end spoils the connection."""
@@ -118,12 +147,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes are read to."""
-        return self._buffer
+        return _BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes of the answer, or bytes that nobody asked for."""
         if self._exchange is not None:
-            self._exchange.received(bytes(self._buffer[:nbytes]))
+            self._exchange.received(bytes(_BUFFER[:nbytes]))
         else:
             self._owner.discard(self)
 
@@ -138,6 +167,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _gone(self, cause: Exception | None) -> None:
         if self._open:
+            if self._rounds is not None and self._in_rounds and not self._paused:
+                self._rounds.leave(self._fd)
             self._open = False
             if self._exchange is not None:
                 self._exchange.cut(cause)

@@ -13,6 +13,7 @@ import httpx
 
 from gateway.upstream.connection import Connection
 from gateway.upstream.failures import PoolExhausted
+from gateway.upstream.rounds import Rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,18 @@ class PoolStatistics:
 class Pool:
     """The connections to one host and port. Implements `Owner`; made inside a running event loop."""
 
-    def __init__(self, host: str, port: int, *, size: int, keepalive: float, connect_timeout: float) -> None:
-        """Times in seconds. A `keepalive` of 0 closes every connection after one exchange."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        size: int,
+        keepalive: float,
+        connect_timeout: float,
+        rounds: Rounds | None = None,
+    ) -> None:
+        """Times in seconds. A `keepalive` of 0 closes every connection after one exchange. `rounds`: `Connection`'s."""
+        self._rounds = rounds
         self._host = host
         self._port = port
         self._size = size
@@ -120,7 +131,7 @@ class Pool:
             self.discard(connection)
 
     async def _connect(self) -> Connection:
-        connection = Connection(self)
+        connection = Connection(self, self._rounds)
         self._connecting += 1
         try:
             async with asyncio.timeout(self._connect_timeout):

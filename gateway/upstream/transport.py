@@ -4,15 +4,19 @@ A request with `extensions["control"]` (health, models, tokenize: what is not a 
 beside, so that lanes that are full starve no probe. The answer's `Body` is in `extensions["body"]`.
 """
 
+import asyncio
 import ssl
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
 
+from gateway.ticker import Ticker
 from gateway.upstream.answer import Answer
 from gateway.upstream.outgoing import serialized
 from gateway.upstream.pool import Pool, PoolStatistics
+from gateway.upstream.rounds import Rounds
 from gateway.upstream.secure import SecurePool, stock_transport
 
 
@@ -38,10 +42,12 @@ class Limits:
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
-    """The connections to every engine."""
+    """The connections to every engine. `ticker`: by which streams are read in rounds; None: one of its own."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, ticker: Ticker | None = None) -> None:
         self._limits = limits
+        self._ticker = ticker
+        self._rounds: Rounds | None = None
         self._plain: dict[tuple[str, bool], Pool] = {}
         self._secure: dict[tuple[str, bool], SecurePool] = {}
 
@@ -79,11 +85,15 @@ class EngineTransport(httpx.AsyncBaseTransport):
             await plain.aclose()
         for secure in self._secure.values():
             await secure.aclose()
+        if self._rounds is not None:
+            self._rounds.close()
 
     def _plain_pool(self, request: httpx.Request) -> Pool:
         key = self._key(request)
         pool = self._plain.get(key)
         if pool is None:
+            if self._rounds is None and sys.platform == "linux":
+                self._rounds = Rounds(self._ticker or Ticker(asyncio.get_running_loop()))
             limits, control = self._limits, key[1]
             pool = self._plain[key] = Pool(
                 request.url.host,
@@ -91,6 +101,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
                 size=limits.control_size if control else limits.pool_size,
                 keepalive=0 if control else limits.keepalive,
                 connect_timeout=limits.connect_timeout,
+                rounds=self._rounds,
             )
         return pool
 
