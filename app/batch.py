@@ -14,6 +14,7 @@ import structlog
 
 from config.settings import Settings
 from gateway.admission.choice import LaneNames
+from gateway.batch.census import Figures
 from gateway.batch.desk import Desk
 from gateway.batch.signs import SignWatch
 from gateway.batch.store import StoreUnavailable
@@ -69,6 +70,11 @@ class BatchService:
             if self._parts is None:
                 self._parts = await self._opened()
             return self._parts.desk
+
+    @property
+    def figures(self) -> Figures | None:
+        """What there is to show, None while nothing is open."""
+        return self._parts.runner.figures if self._parts is not None else None
 
     def drain(self) -> None:
         """Begins no line any more."""

@@ -79,13 +79,16 @@ def _runner(around: BatchSurroundings, catalogue: SqlCatalogue, ledger: SqlLedge
         ledger=ledger,
         blobs=blobs,
         executor=Executor(around.gateway, around.lanes, settings.attempts, lambda owner: _key_of(around.keys, owner)),
-        mover=Mover(ledger, catalogue, blobs, validator, assembler, time.time, log.info),
+        mover=Mover(
+            *(ledger, catalogue, blobs, validator, assembler, time.time, log.info), observer=around.gateway.observer
+        ),
         pacing=Pacing(ceiling),
         signs=around.signs.look,
         worker=Worker(uuid.uuid4().hex, settings.lease_s),
         clock=time.time,
         report=log.warning,
         poll_s=settings.poll_s,
+        observer=around.gateway.observer,
     )
 
 

@@ -10,12 +10,16 @@ from typing import assert_never
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from app.batch_metrics import BatchCollector
 from app.collectors import EngineCollector, GateCollector, TallyHistogram
 from gateway.admission.gate import GateStatistics
+from gateway.batch.census import Figures
 from gateway.routing.pool import EnginePool
 from gateway.telemetry import (
     ITL_BUCKETS,
     TOKENS_BUCKETS,
+    BatchEnded,
+    BatchLines,
     EngineHealthChanged,
     KeyRefused,
     Outcome,
@@ -39,17 +43,22 @@ class Metrics:
     Args:
         gates: gives the statistics of the lanes' gates, one entry a gate.
         pools: gives the engines, a pool a lane.
+        batches: gives what there is to show of batches, None while there is nothing.
     """
 
     def __init__(
-        self, gates: Callable[[], Sequence[GateStatistics]], pools: Callable[[], Iterable[EnginePool]] = tuple
+        self,
+        gates: Callable[[], Sequence[GateStatistics]],
+        pools: Callable[[], Iterable[EnginePool]] = tuple,
+        batches: Callable[[], Figures | None] = lambda: None,
     ) -> None:
         registry = self._registry = CollectorRegistry()
         self._seconds(registry)
         self._counters(registry)
         self._itl = TallyHistogram("tokenlane_itl_seconds", "Between tokens, as the engine sends them.", ITL_BUCKETS)
         self._sizes = TallyHistogram("tokenlane_flush_tokens", "Tokens a flush.", TOKENS_BUCKETS)
-        for collector in (self._itl, self._sizes, GateCollector(gates), EngineCollector(pools)):
+        self._batches = BatchCollector(batches)
+        for collector in (self._itl, self._sizes, GateCollector(gates), EngineCollector(pools), self._batches):
             registry.register(collector)
         ProcessCollector(registry=registry)
         self._warm_ups = Counter(
@@ -117,6 +126,8 @@ class Metrics:
                 pass
             case WarmUpEnded():
                 self._warmed(event)
+            case BatchLines() | BatchEnded():
+                self._batches.count(event)
             case RequestEnded():
                 self._ended(event)
             case _:

@@ -138,6 +138,33 @@ class WarmUpEnded:
     reason: str
 
 
+class LineOutcome(StrEnum):
+    """What became of a line of a batch when it was run, or was not."""
+
+    DONE = "done"
+    FAILED = "failed"  # the engine refused it, or failed as often as it may
+    AGAIN = "again"  # the engine failed; it is tried again
+    LANE_DOWN = "lane_down"  # nobody could be asked; it waits
+    KEY_GONE = "key_gone"  # its key is good no more; its batch is stopped
+    EXPIRED = "expired"  # never run, the window is over
+    CANCELLED = "cancelled"  # never run, its batch is cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLines:
+    """What became of so many lines of a batch."""
+
+    outcome: LineOutcome
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnded:
+    """A batch is over. `status` is OpenAI's word: completed, failed, expired, cancelled."""
+
+    status: str
+
+
 @dataclass(frozen=True, slots=True)
 class RequestEnded:
     """A request is over, whichever way.
@@ -163,7 +190,15 @@ class RequestEnded:
 
 
 TelemetryEvent = (
-    KeyRefused | RequestAdmitted | RequestRetried | EngineHealthChanged | WarmUpBurst | WarmUpEnded | RequestEnded
+    KeyRefused
+    | RequestAdmitted
+    | RequestRetried
+    | EngineHealthChanged
+    | WarmUpBurst
+    | WarmUpEnded
+    | BatchLines
+    | BatchEnded
+    | RequestEnded
 )
 
 

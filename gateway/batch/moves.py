@@ -9,6 +9,7 @@ from gateway.batch.blobs import Blobs
 from gateway.batch.jobs import STORAGE_ERROR, Batch, Problem, Status
 from gateway.batch.store import Catalogue, LeaseLost, Ledger, Worker
 from gateway.batch.validation import Validator
+from gateway.telemetry import BatchEnded, BatchLines, LineOutcome, Observer, ignore
 
 HOUSE_S = 600.0
 """Seconds from one look at what has expired to the next."""
@@ -27,7 +28,7 @@ GIVE_UP_S = 900.0
 
 @dataclass(slots=True)
 class Mover:
-    """Moves one batch at a time. `clock` gives seconds of the epoch; `report` writes the log."""
+    """Moves one batch at a time. `clock` gives seconds of the epoch; `report` writes the log, `observer` counts."""
 
     ledger: Ledger
     catalogue: Catalogue
@@ -36,6 +37,7 @@ class Mover:
     assembler: Assembler
     clock: Callable[[], float]
     report: Callable[..., None]
+    observer: Observer = ignore
     _stuck: dict[int, "_Stuck"] = field(default_factory=dict)
     _cleaned_at: float = float("-inf")
 
@@ -60,6 +62,8 @@ class Mover:
         if (moved := await self.catalogue.batch(batch.id, batch.owner)) is not None:
             counts = {"total": moved.total, "completed": moved.completed, "failed": moved.failed}
             self.report("batch", batch=batch.id, status=str(moved.status), **counts)
+            if moved.over and not batch.over:
+                self.observer(BatchEnded(str(moved.status)))
         return True
 
     async def _move(self, worker: Worker, batch: Batch) -> None:
@@ -67,7 +71,11 @@ class Mover:
             await self.validator.validate(worker, batch, self.clock)
             return
         if not batch.ending:
-            batch = await self.ledger.settle(worker, batch, int(self.clock()))
+            settled = await self.ledger.settle(worker, batch, int(self.clock()))
+            if left := settled.failed - batch.failed:
+                cancelled = settled.ending == Status.CANCELLED
+                self.observer(BatchLines(LineOutcome.CANCELLED if cancelled else LineOutcome.EXPIRED, left))
+            batch = settled
         await self.assembler.assemble(worker, batch, int(self.clock()))
 
     async def _complain(self, worker: Worker, batch: Batch, error: OSError) -> None:
@@ -83,6 +91,7 @@ class Mover:
         if not batch.over and now - stuck.since >= GIVE_UP_S:
             message = f"Its files could not be read or written for {GIVE_UP_S / 60:.0f} minutes: {reason}."
             await self._give_up(worker, batch, message)
+            self.observer(BatchEnded(str(Status.FAILED)))
         elif not batch.over:
             message = f"Its files cannot be read or written now: {reason}. No result is lost."
             await self.ledger.complain(worker, batch, Problem(STORAGE_ERROR, message))

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gateway.batch.assembly import line_id_of
 from gateway.batch.blobs import Blobs
+from gateway.batch.census import Census, Figures, figures
 from gateway.batch.execution import Cut, Executor, KeyGone, LaneDown, TryAgain
 from gateway.batch.jobs import KEY_GONE, Line, LineState, Problem, Result
 from gateway.batch.moves import Mover
@@ -21,6 +22,7 @@ from gateway.batch.outage import Outage
 from gateway.batch.pacing import Pacing, Signs
 from gateway.batch.store import Ledger, StoreUnavailable, Worker
 from gateway.errors import Draining
+from gateway.telemetry import BatchLines, LineOutcome, Observer, ignore
 
 LOOK_S = 0.25
 """Seconds between two looks at the interactive lane while lines run."""
@@ -41,7 +43,7 @@ class Runner:
     """Runs until it is stopped.
 
     `signs` looks at the interactive lane, `clock` gives seconds of the epoch, `poll_s` is how often the database is
-    asked for what other gateways left.
+    asked for what other gateways left, `census_s` how often what there is is counted; `observer` counts lines.
     """
 
     ledger: Ledger
@@ -55,6 +57,10 @@ class Runner:
     report: Report
     poll_s: float = 2.0
     outage: Outage = field(default_factory=Outage)
+    observer: Observer = ignore
+    census_s: float = 5.0
+    _census: Census | None = None
+    _counted_at: float = float("-inf")
     _running: dict[asyncio.Task[None], Cut] = field(default_factory=dict)
     _turn: int = 0
     _draining: bool = False
@@ -67,6 +73,11 @@ class Runner:
     def running(self) -> int:
         """Lines that run now."""
         return len(self._running)
+
+    @property
+    def figures(self) -> Figures:
+        """What there is to show."""
+        return figures(self._census, running=self.running, pace=self.pacing.limit, ceiling=self.pacing.ceiling)
 
     @property
     def stopped(self) -> bool:
@@ -143,6 +154,7 @@ class Runner:
 
     async def _run_line(self, line: Line, cut: Cut) -> None:
         outcome = await self._outcome(line, cut)
+        self.observer(BatchLines(_counts_as(outcome)))
         if isinstance(outcome, LaneDown):
             self.outage.failed(asyncio.get_running_loop().time(), outcome.retry_after)
             await self._insist(lambda: self.ledger.put_back(self.worker, line, not_before=0.0, failed=False))
@@ -195,12 +207,20 @@ class Runner:
             if not self._draining:
                 try:
                     moved = await self.mover.move_one(self.worker)
+                    await self._take_census()
                 except StoreUnavailable as error:
+                    self._census = None
                     self.report("the database of batches cannot be used", error=str(error))
             if moved:
                 self._lines_bell.set()
             else:
                 await _rest(self._moves_bell, self.poll_s)
+
+    async def _take_census(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._counted_at >= self.census_s:
+            self._census = await self.ledger.census()
+            self._counted_at = now
 
     async def _keep_leases(self) -> None:
         while not self._stopping:
@@ -209,6 +229,12 @@ class Runner:
                 await self.ledger.renew(self.worker, self.clock())
             except StoreUnavailable as error:
                 self.report("leases cannot be renewed", error=str(error))
+
+
+def _counts_as(outcome: Result | LaneDown | TryAgain | KeyGone) -> LineOutcome:
+    if isinstance(outcome, Result):
+        return LineOutcome.DONE if outcome.state is LineState.DONE else LineOutcome.FAILED
+    return {LaneDown: LineOutcome.LANE_DOWN, TryAgain: LineOutcome.AGAIN, KeyGone: LineOutcome.KEY_GONE}[type(outcome)]
 
 
 async def _rest(bell: asyncio.Event, seconds: float) -> None:

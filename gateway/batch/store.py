@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.batch.census import Census
 from gateway.batch.jobs import Batch, File, Line, LineState, NewLine, Problem, Result
 
 
@@ -151,6 +152,9 @@ class Ledger(Protocol):
 
     async def put_back(self, worker: Worker, line: Line, *, not_before: float, failed: bool) -> None:
         """Gives a line back to be run later; `failed` counts the attempt."""
+
+    async def census(self) -> Census:
+        """What there is that is not over."""
 
     async def renew(self, worker: Worker, now: float) -> None:
         """Prolongs every lease of this worker."""

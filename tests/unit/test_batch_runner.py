@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import Worker
 from gateway.batch.validation import Validator
 from gateway.errors import GatewayError, KeyRejected
+from gateway.telemetry import BatchEnded, BatchLines, TelemetryEvent
 
 CHAT = "/v1/chat/completions"
 Ending = Result | LaneDown | TryAgain | KeyGone | Exception | None
@@ -96,6 +98,7 @@ class Works:
     def __init__(self, database: Database, folder: Path, executor: ScriptedExecutor, **more: Any) -> None:
         self.now = 1_800_000_000.0
         self.reports: list[str] = []
+        self.events: list[TelemetryEvent] = []
         self.executor = executor
         self.blobs: Blobs = Blobs(folder)
         self.output: Blobs = more.pop("output", None) or self.blobs
@@ -107,7 +110,10 @@ class Works:
             ledger=self.ledger,
             blobs=self.blobs,
             executor=executor,  # type: ignore[arg-type]  # plays a script
-            mover=Mover(self.ledger, self.catalogue, self.blobs, validator, assembler, self.clock, self.report),
+            mover=Mover(
+                *(self.ledger, self.catalogue, self.blobs, validator, assembler, self.clock, self.report),
+                observer=self.observe,
+            ),
             pacing=Pacing(more.pop("concurrency", 4), quiet_step=0.0),
             signs=Signs,
             worker=Worker(more.pop("worker", "one"), 60),
@@ -115,6 +121,8 @@ class Works:
             report=self.report,
             poll_s=0.02,
             outage=Outage(first=0.01, most=0.02),
+            observer=self.observe,
+            census_s=0.0,
         )
         self.desk = Desk(self.catalogue, self.blobs, Terms((CHAT,), {"24h": 86400}), self.clock, self.runner.wake)
 
@@ -156,6 +164,17 @@ class Works:
     async def ended(self, batch: Batch) -> Batch:
         return await self.until(batch, lambda found: found.over)
 
+    def observe(self, event: TelemetryEvent) -> None:
+        self.events.append(event)
+
+    def counted(self) -> dict[str, int]:
+        """Lines by what became of them."""
+        counts: Counter[str] = Counter()
+        for event in self.events:
+            if isinstance(event, BatchLines):
+                counts[event.outcome] += event.count
+        return dict(counts)
+
     async def lines(self, file_id: str | None) -> list[dict[str, Any]]:
         if file_id is None:
             return []
@@ -192,6 +211,30 @@ async def test_each_line_is_in_exactly_one_file_and_the_counts_add_up(tmp_path: 
         assert there.executor.most <= 4
         times = (batch.in_progress_at, batch.finalizing_at, batch.completed_at, batch.failed_at, batch.expired_at)
         assert [time is None for time in times] == [False, False, False, True, True]
+
+
+async def test_what_becomes_of_lines_and_batches_is_reported(tmp_path: Path) -> None:
+    script: dict[str, Sequence[Ending]] = {"id-1": [bad("id-1")], "id-2": [LaneDown(None)], "id-3": [TryAgain()] * 99}
+    async with works(tmp_path, script) as there:
+        batch = await there.batch(8)
+        await there.until(batch, lambda found: found.completed == 6 and found.failed == 1)
+        there.now += 86400
+        await there.ended(batch)
+        counted = there.counted()
+        assert counted.pop("again") >= 1
+        assert counted == {"done": 6, "failed": 1, "lane_down": 1, "expired": 1}
+        assert [event for event in there.events if isinstance(event, BatchEnded)] == [BatchEnded("expired")]
+
+
+async def test_the_figures_follow_what_there_is(tmp_path: Path) -> None:
+    async with works(tmp_path, {"id-1": [None]}) as there:
+        batch = await there.batch(3)
+        await there.until(batch, lambda found: found.completed == 2)
+        await there.until(batch, lambda _: there.runner.figures.open.get("in_progress") == 1)
+        await there.until(batch, lambda _: there.runner.figures.waiting == 0)
+        figures = there.runner.figures
+        assert (figures.running, figures.ceiling) == (1, 4)
+        assert 1 <= figures.pace <= 4
 
 
 async def test_a_file_without_a_line_is_not_made(tmp_path: Path) -> None:

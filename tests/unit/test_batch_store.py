@@ -12,6 +12,7 @@ import sqlalchemy
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from gateway.batch.census import Census
 from gateway.batch.jobs import SETTLE_S, Batch, File, LineState, NewLine, Problem, Purpose, Result, Status, Usage
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.sql.tables import metadata
@@ -436,3 +437,14 @@ async def test_two_batches_that_begin_at_once_share_the_bound_of_their_key(store
     )
     assert sum(each is None for each in begun) == 2
     assert {type(each) for each in begun if each is not None} == {LinesExceeded}
+
+
+async def test_a_census_counts_what_is_not_over(store: Store) -> None:
+    assert await store.ledger.census() == Census({}, 0)
+    await store.running(lines=3)
+    [line] = await store.ledger.claim_lines(ONE, NOW, 1, 0)
+    await store.ledger.record(ONE, line, done())
+    await store.running(lines=5, name="batch_2", owner="key-1")
+    await store.batch("batch_3")
+    await store.batch("batch_4", status=Status.COMPLETED, total=9)
+    assert await store.ledger.census() == Census({Status.IN_PROGRESS: 2, Status.VALIDATING: 1}, 7)

@@ -6,12 +6,17 @@ from typing import Any
 import pytest
 
 from app.metrics import Metrics
+from gateway.batch.census import Census, figures
+from gateway.batch.jobs import Status
 from gateway.routing.policies import POLICIES
 from gateway.routing.pool import Engine, EnginePool
 from gateway.telemetry import (
+    BatchEnded,
+    BatchLines,
     EngineHealthChanged,
     FlushReason,
     KeyRefused,
+    LineOutcome,
     Outcome,
     RequestAdmitted,
     RequestEnded,
@@ -107,3 +112,27 @@ def test_engines_are_shown_as_they_are_when_asked() -> None:
     assert seen['tokenlane_engine_changes_total{engine="a",lane="lowlatency",to="down"}'] == 1
     with_lease.release()
     assert samples(metrics)[f"tokenlane_engine_in_flight{where}"] == 0
+
+
+def test_batches_are_counted_and_shown_as_they_are() -> None:
+    now = figures(Census({Status.IN_PROGRESS: 2}, lines=70), running=8, pace=9, ceiling=32)
+    metrics = Metrics(list, batches=lambda: now)
+    for event in (
+        BatchLines(LineOutcome.DONE),
+        BatchLines(LineOutcome.DONE),
+        BatchLines(LineOutcome.EXPIRED, 40),
+        BatchEnded("expired"),
+    ):
+        metrics(event)
+    seen = samples(metrics)
+    assert seen['tokenlane_batch_lines_total{outcome="done"}'] == 2
+    assert seen['tokenlane_batch_lines_total{outcome="expired"}'] == 40
+    assert seen['tokenlane_batches_ended_total{status="expired"}'] == 1
+    assert seen['tokenlane_batches{status="in_progress"}'] == 2
+    assert seen['tokenlane_batches{status="finalizing"}'] == 0
+    assert (seen["tokenlane_batch_running"], seen["tokenlane_batch_waiting"]) == (8, 62)
+    assert (seen["tokenlane_batch_concurrency"], seen["tokenlane_batch_concurrency_most"]) == (9, 32)
+
+
+def test_who_has_made_no_batch_sees_no_number_of_batches() -> None:
+    assert not [name for name in samples(Metrics(list)) if "batch" in name]

@@ -15,7 +15,7 @@ from app.metrics import Metrics
 from config.lanes import EngineSettings, LaneSettings
 from config.settings import Settings
 from gateway.errors import EngineError, GatewayError, Refused
-from gateway.telemetry import FlushReason, Outcome
+from gateway.telemetry import FlushReason, LineOutcome, Outcome
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -86,7 +86,7 @@ def test_no_metric_is_named_that_there_is_not() -> None:
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in named} <= there
 
 
-@pytest.mark.parametrize("word", [*Outcome, *FlushReason])
+@pytest.mark.parametrize("word", [*Outcome, *FlushReason, *LineOutcome])
 def test_the_values_of_labels_are_explained(word: str) -> None:
     assert f"`{word}`" in TEXT
 

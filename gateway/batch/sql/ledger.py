@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import ColumnElement, CursorResult, Update, and_, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.batch.census import OPEN, Census
 from gateway.batch.jobs import SETTLE_S, STORAGE_ERROR, Batch, File, LineState, NewLine, Problem, Status
 from gateway.batch.sql.rows import file_row, problems_text, read_batch
 from gateway.batch.sql.tables import batches, files, lines
@@ -86,6 +87,15 @@ class SqlLedger(SqlTurns):
         values = {"status": Status.CANCELLING, "cancelling_at": now, "problems": problems_text([problem])}
         async with self._database.writing() as connection:
             await connection.execute(change.values(**values, worker=None, lease_until=0.0))
+
+    async def census(self) -> Census:
+        """See `Ledger`."""
+        left = func.sum(batches.c.total - batches.c.completed - batches.c.failed).label("left")
+        query = select(batches.c.status, func.count().label("count"), left).where(batches.c.status.in_(OPEN))
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(query.group_by(batches.c.status))).mappings().all()
+        counts = {Status(row["status"]): int(row["count"]) for row in rows}
+        return Census(counts, sum(int(row["left"]) for row in rows if row["status"] == Status.IN_PROGRESS))
 
     async def settle(self, worker: Worker, batch: Batch, now: int) -> Batch:
         """See `Ledger`."""
