@@ -19,6 +19,13 @@ GATEWAY_GRACE = 60.0
 """Seconds the gateway has to let its streams finish; its own settings end it sooner."""
 LOGS_KEPT = 10
 
+SHORT_WARM_UP = {
+    "TOKENLANE_WARMUP__CONCURRENCY": "4",
+    "TOKENLANE_WARMUP__PROMPT_TOKENS": "[16]",
+    "TOKENLANE_WARMUP__LONGEST_PROMPT": "0",
+}
+"""Enough for engines that compile nothing for a batch's size, and read some thousand tokens a second."""
+
 GREETING = """
 tokenlane serves real vLLM on {address}  (Ctrl-C stops it)
 
@@ -113,7 +120,7 @@ def gateway(port: int, urls: dict[str, str]) -> AbstractAsyncContextManager[Chil
     """The gateway of this environment, with the engine of each lane in `urls`."""
     lanes = {f"TOKENLANE_LANES__{lane.upper()}__ENGINES": json.dumps([url]) for lane, url in urls.items()}
     command = [Path(sys.executable).with_name("tokenlane"), "serve", "--host", "127.0.0.1", "--port", str(port)]
-    return running("the gateway", command, grace=GATEWAY_GRACE, variables={**os.environ, **lanes})
+    return running("the gateway", command, grace=GATEWAY_GRACE, variables=SHORT_WARM_UP | os.environ | lanes)
 
 
 async def ready(who: str, urls: list[str]) -> None:

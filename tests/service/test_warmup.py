@@ -17,7 +17,7 @@ from tests.faults.asking import until
 
 SLOTS = 6
 CHAT: dict[str, Any] = {"model": "gpt-oss-20b", "messages": [{"role": "user", "content": "hi"}]}
-COLD = SimSettings(ttft_ms=20, itl_ms=0.2, tokens=4, cold_ms=120, max_model_len=256)
+COLD = SimSettings(ttft_ms=10, itl_ms=0.2, tokens=4, cold_ms=80, max_model_len=256)
 
 
 def settings(engine: SimEngine, **changes: Any) -> Settings:

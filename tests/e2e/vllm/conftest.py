@@ -99,9 +99,21 @@ def gateway(engines: dict[str, Engine], tmp_path_factory: pytest.TempPathFactory
         yield url
 
 
+NO_WARM_UP = {"TOKENLANE_WARMUP__MODE": "off"}
+"""The engines of the session are warm."""
+
+
 @contextmanager
 def running_gateway(settings: dict[str, str], folder: Path) -> Iterator[str]:
-    """A gateway process with `settings` and no others; fails the test unless it ends with 0 when told to."""
+    """A gateway process with `settings` and no others, ready; fails the test unless it ends with 0 when told to."""
+    with started_gateway(NO_WARM_UP | settings, folder) as started:
+        until_ready(*started)
+        yield started[0]
+
+
+@contextmanager
+def started_gateway(settings: dict[str, str], folder: Path) -> Iterator[tuple[str, "subprocess.Popen[bytes]", Path]]:
+    """The URL, the process and the log of a gateway that begins to serve; it has to end with 0 when told to."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -111,8 +123,7 @@ def running_gateway(settings: dict[str, str], folder: Path) -> Iterator[str]:
     log = folder / "gateway.log"
     with log.open("wb") as output, subprocess.Popen(command, cwd=folder, env=kept | settings, stderr=output) as process:
         try:
-            until_ready(url, process, log)
-            yield url
+            yield url, process, log
         finally:
             process.terminate()
             code = process.wait(60)
