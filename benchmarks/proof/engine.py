@@ -51,15 +51,17 @@ class Place:
         gpu: index of its card; None: none.
         cpus: it may use; none: all.
         caches: folder for what vLLM, torch and Triton compile; None: their usual ones.
+        more: variables of the environment.
     """
 
     gpu: int | None = None
     cpus: tuple[int, ...] = ()
     caches: Path | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
 
     def variables(self) -> dict[str, str]:
         """Of the environment."""
-        found = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
+        found = dict(self.more) if self.gpu is None else {**self.more, "CUDA_VISIBLE_DEVICES": str(self.gpu)}
         if self.caches is not None:
             found |= {
                 "VLLM_CACHE_ROOT": str(self.caches / "vllm"),

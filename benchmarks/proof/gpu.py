@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add = top.add_argument
     add("--out", type=Path, required=True, help="folder for results and logs")
     add("--steps", type=_steps, default=STEPS, metavar="A,B", help=f"of {', '.join(STEPS)} (all)")
-    add("--gpus", type=_integers, default=(0,), metavar="0,1", help="indexes of cards (0)")
+    add("--gpus", type=integers, default=(0,), metavar="0,1", help="indexes of cards (0)")
     add("--minutes", type=float, default=60, help="after which nothing is begun and all is ended (%(default)s)")
     add("--scale", type=float, default=1, help="of requests and seconds: 0.05 for a try (%(default)s)")
     add("--model", default="openai/gpt-oss-20b", help="name or folder (%(default)s)")
@@ -51,11 +51,12 @@ def parser() -> argparse.ArgumentParser:
     add("--drop-flags", type=_words, default=(), metavar="A,B", help="flags of profiles to leave out")
     add("--gateway-set", action="append", default=[], metavar="PATH=VALUE", help="a setting of every gateway")
     add("--caches", type=Path, help="folder for what vLLM compiles (OUT/caches)")
-    add("--levels", type=_integers, default=(1, 16, 64, 256), help="users (1,16,64,256)")
+    add("--levels", type=integers, default=(1, 16, 64, 256), help="users (1,16,64,256)")
+    add("--bursts", type=integers, default=(16, 64), help="users of the first bursts (16,64)")
     add("--prompt", type=int, default=512, help="words of a prompt (%(default)s)")
     add("--tokens", type=int, default=128, help="of an answer (%(default)s)")
     add("--rounds", type=int, default=3, help="of A B B A, gateway against engine (%(default)s)")
-    add("--batch-users", type=_integers, default=(64, 256), help="closed loops of batch work (64,256)")
+    add("--batch-users", type=integers, default=(64, 256), help="closed loops of batch work (64,256)")
     add("--batch-prompt", type=int, default=1024, help="words (%(default)s)")
     add("--batch-tokens", type=int, default=512, help="of an answer (%(default)s)")
     add("--ramp", type=float, default=8, help="seconds of batch work before chat is measured (%(default)s)")
@@ -66,8 +67,8 @@ def parser() -> argparse.ArgumentParser:
     add("--report", action="store_true", help="only print what is in --out")
     add("--json", type=Path, help="write all of it there too")
     add("--session", choices=SESSIONS, help=argparse.SUPPRESS)
-    add("--cards", type=_integers, default=(), help=argparse.SUPPRESS)
-    add("--cpus", type=_integers, default=(), help=argparse.SUPPRESS)
+    add("--cards", type=integers, default=(), help=argparse.SUPPRESS)
+    add("--cpus", type=integers, default=(), help=argparse.SUPPRESS)
     add("--deadline", type=float, default=0, help=argparse.SUPPRESS)
     return top
 
@@ -92,14 +93,15 @@ def main() -> int:
 
 def collect(options: argparse.Namespace) -> dict[str, object]:
     """All results of the folder, in one file too."""
-    tree = merged(options.out.glob("session-*.json"), {"facts": facts([Path(sys.argv[0]).name, *sys.argv[1:]])})
+    files = [file for name in SESSIONS if (file := options.out / f"session-{name}.json").exists()]
+    tree = merged(files, {"facts": facts([Path(sys.argv[0]).name, *sys.argv[1:]])})
     write(options.out / "results.json", tree)
     return tree
 
 
 def session(options: argparse.Namespace) -> int:
     """One session, in a process of its own."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, leave)
     book = Book(options.out / f"session-{options.session}.json", {"session": options.session})
     cores = dealt(options.cpus)
     if cores.client:
@@ -163,7 +165,7 @@ class Schedule:
     def run(self) -> None:
         """Everything that was asked for."""
         waiting = [name for name, each in SESSIONS.items() if set(each.steps) & set(self._options.steps)]
-        signal.signal(signal.SIGTERM, _leave)
+        signal.signal(signal.SIGTERM, leave)
         try:
             while waiting or self._running:
                 self._begin(waiting)
@@ -223,7 +225,8 @@ def _stopped(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _leave(number: int, frame: object) -> NoReturn:
+def leave(number: int, frame: object) -> NoReturn:
+    """What a signal does: the process ends, and all that it started with it."""
     del frame
     raise SystemExit(128 + number)
 
@@ -235,7 +238,8 @@ def _steps(text: str) -> tuple[str, ...]:
     return wanted
 
 
-def _integers(text: str) -> tuple[int, ...]:
+def integers(text: str) -> tuple[int, ...]:
+    """The numbers of `1,8,32`."""
     return tuple(int(part) for part in text.split(",") if part)
 
 

@@ -94,7 +94,9 @@ def _after(bench: Bench, engine: Running) -> None:
     if engine.name == "cold-singles":
         steps.bursts(bench, engine, "three single requests", steps.singles(bench, engine))
     else:
-        steps.bursts(bench, engine, "tokenlane engine warmup", steps.warmed_up(bench, engine, max(steps.BURSTS)))
+        steps.bursts(
+            bench, engine, "tokenlane engine warmup", steps.warmed_up(bench, engine, max(bench.options.bursts))
+        )
 
 
 def one_engine(bench: Bench, cards: Sequence[int]) -> None:
@@ -103,6 +105,8 @@ def one_engine(bench: Bench, cards: Sequence[int]) -> None:
     with ExitStack() as stack:
         (engine,) = up(bench, stack, [("single", flags, bench.place(cards[0], "kept"))])
         settings = single(engine.url, flags.slots or 96, RESERVE)
+        if not bench.wants("rows-single"):
+            warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
         bench.step("rows-single", 50, lambda: steps.rows(bench, engine, "single"))
         bench.step(
             "lanes-single", 110, lambda: steps.lanes_through(bench, settings, "single, reserve", [engine], idle=True)

@@ -17,7 +17,6 @@ from benchmarks.proof.gateway import Gateway, Settings, serving, split
 from benchmarks.proof.measure import Asked, Batch, Chat, beside, burst, closed, levels, versus, warm
 from benchmarks.proof.process import TOKENLANE, ProcessFailed, own_variables
 
-BURSTS = (16, 64)
 WIDE = 512
 """Slots of a gateway that is to limit nothing."""
 
@@ -56,6 +55,11 @@ class Bench:
     def folder(self) -> Path:
         return self.launcher.logs
 
+    @property
+    def session(self) -> str:
+        """What the names of engines begin with, where several sessions have one of that name."""
+        return f"{name}: " if (name := getattr(self.options, "session", None)) else ""
+
     def wants(self, step: str) -> bool:
         """Whether a step was asked for."""
         return step in self.options.steps
@@ -89,14 +93,19 @@ class Bench:
         say(f"{engine.name} is up after {engine.start_s:.0f} s; flags left out: {' '.join(flags.dropped) or 'none'}")
         self.book.add(
             "engines",
-            {"name": engine.name, "start_s": engine.start_s, "flags": flags.words, "dropped": flags.dropped},
+            {
+                "name": f"{self.session}{engine.name}",
+                "start_s": engine.start_s,
+                "flags": flags.words,
+                "dropped": flags.dropped,
+            },
         )
 
 
 def bursts(bench: Bench, engine: Running, start: str, warmup_s: float, turns: int = 1) -> None:
     """The first bursts after a start; each again if there are more turns."""
     for turn in range(1, turns + 1):
-        for users in BURSTS:
+        for users in bench.options.bursts:
             cell = burst(engine.url, bench.asked, bench.asked.many(users, 2))
             entry = {"start": start, "start_s": engine.start_s, "warmup_s": warmup_s, "turn": turn, "users": users}
             bench.book.add("bursts", {**entry, "cell": cell})
