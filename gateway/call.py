@@ -9,6 +9,7 @@ from gateway.buffer import Window
 from gateway.endpoints import ENDPOINTS, RETRIEVE, Endpoint
 from gateway.errors import InvalidRequest, ModelNotFound
 from gateway.keys.key import Key
+from gateway.keys.mark import must_be_of, new_id
 from gateway.wire.request import REMOVE, edit, flag_field, read_object, string_field
 
 MAX_TOKENS, MAX_DELAY = 64, 1.0
@@ -30,6 +31,7 @@ class Call:
         session: what requests that should meet the same engine have in common, if the client says it.
         stored: the id of the stored response that it goes on from, or asks for: only the engine that keeps it will do.
         target: at the engine, where it is not the endpoint's path.
+        ceiling: names of the lanes that the client may use, None: all.
         hides_usage: the engine is asked for the usage of the stream, which the client did not ask for.
     """
 
@@ -43,6 +45,7 @@ class Call:
     session: str | None = None
     stored: str | None = None
     target: str | None = None
+    ceiling: tuple[str, ...] | None = None
     hides_usage: bool = False
 
 
@@ -69,7 +72,7 @@ def read_call(
 
     Raises:
         InvalidRequest: no engine could make sense of it.
-        LaneForbidden, ModelNotFound: not with this key.
+        LaneForbidden, ModelNotFound, ResponseNotFound: not with this key.
     """
     read = read_object(body)
     row = ENDPOINTS[endpoint]
@@ -86,6 +89,11 @@ def read_call(
         raise ModelNotFound(f"The model {(choice.model or '')[:256]!r} does not exist.")
     stream = flag_field(read, "stream") if row.dialect else False
     changes: dict[str, Any] = {}
+    stored = string_field(read, "previous_response_id") if row.keeps else None
+    if stored is not None:
+        must_be_of(key, stored)
+    if row.keeps and key is not None:
+        changes["request_id"] = new_id(key)
     if choice.strip_tier:
         changes["service_tier"] = REMOVE
     if choice.model != read.get("model"):
@@ -103,7 +111,8 @@ def read_call(
         tier=choice.tier if row.states_tier else None,
         request_id=request_id,
         session=headers.get("x-session-id") or string_field(read, "prompt_cache_key"),
-        stored=string_field(read, "previous_response_id") if row.keeps else None,
+        stored=stored,
+        ceiling=key.lanes if key else None,
         hides_usage=asks_usage is not None,
     )
 
@@ -131,7 +140,10 @@ def retrieval(
     request_id: str,
     key: Key | None = None,
 ) -> Call:
-    """A stored response as a stream. Raises InvalidRequest, LaneForbidden for a lane that there is not, or not for it.
+    """A stored response as a stream.
+
+    Raises InvalidRequest, LaneForbidden for a lane that there is not, or not for it; ResponseNotFound for what another
+    key made.
 
     Args:
         target: path and query at the engine.
@@ -142,6 +154,7 @@ def retrieval(
         request_id: of this request.
         key: what the client may do, None: everything.
     """
+    must_be_of(key, response_id)
     header = headers.get("x-tokenlane-lane")
     ceiling = key.lanes if key else None
     choice = choose_lane(lanes, header=header, service_tier=None, model=None, default=default, ceiling=ceiling)
@@ -155,6 +168,7 @@ def retrieval(
         request_id=request_id,
         stored=response_id,
         target=target,
+        ceiling=ceiling,
     )
 
 

@@ -19,6 +19,7 @@ from gateway.errors import (
     GatewayError,
     LaneFull,
     NoEngine,
+    ResponseNotFound,
 )
 from gateway.lane import Lane
 from gateway.routing.breaker import outcome_of
@@ -101,12 +102,19 @@ class Claim:
             await self._admit()
 
     async def _go_home(self, response_id: str) -> None:
-        """Ties the request to the engine that keeps a response, and to a lane that has this engine."""
+        """Ties the request to the engine that keeps a response, and to a lane of the client's that has this engine."""
         engine = await self._stored.home(response_id)
-        for lane in (self.lane, *self._lanes.values()):
+        for lane in (self.lane, *self._allowed()):
             if home := serving(engine, lane.pool.engines):
                 self.lane, self._home = lane, home
                 return
+        raise ResponseNotFound(response_id)
+
+    def _allowed(self) -> list[Lane]:
+        """The lanes that the client may use, and those that they overflow into."""
+        names = self._lanes.keys() if self._call.ceiling is None else self._lanes.keys() & set(self._call.ceiling)
+        lanes = [self._lanes[name] for name in self._lanes if name in names]
+        return lanes + [self._lanes[lane.overflow] for lane in lanes if lane.overflow is not None]
 
     async def _admit(self) -> None:
         lane = self.lane

@@ -85,6 +85,9 @@ class ModelNotFound(RequestError):
 class ResponseNotFound(RequestError):
     """No engine keeps a response of that id, or another key made it."""
 
+    def __init__(self, response_id: str) -> None:
+        super().__init__(f"No response with the id {response_id[:256]!r} was found.")
+
 
 class NoSuchFile(RequestError):
     """There is no file of that id, or it belongs to another key. Words and shape are OpenAI's."""

@@ -2,7 +2,8 @@
 
 The gateway remembers which one that was, for the last `keep` responses. What it has forgotten (it was restarted, or
 another gateway took the request) it finds again by asking every engine for it in turn, which is safe: a GET changes
-nothing. Ids stay the engine's own. See docs/adr/0009-stored-responses-stay-with-their-engine.md.
+nothing. Whose a response is stands in its id: see `gateway.keys.mark`. The reasons are in
+docs/adr/0009-stored-responses-stay-with-their-engine.md.
 """
 
 import asyncio
@@ -87,7 +88,7 @@ class StoredResponses:
 
     async def _search(self, response_id: str) -> Engine:
         if not _SANE_ID.fullmatch(response_id):
-            raise _unknown(response_id)
+            raise ResponseNotFound(response_id)
         unsure = False
         for engine in self._engines.values():
             if not engine.healthy:
@@ -103,7 +104,7 @@ class StoredResponses:
                 continue
             self.remember(response_id, engine)
             return engine
-        raise _down() if unsure else _unknown(response_id)
+        raise _down() if unsure else ResponseNotFound(response_id)
 
     async def _ask(self, method: str, engine: Engine, response_id: str, action: str = "") -> WholeAnswer:
         url = engine.url + path_of(response_id) + action
@@ -134,7 +135,3 @@ def serving(engine: Engine, engines: Sequence[Engine]) -> Engine | None:
 
 def _down() -> NoEngine:
     return NoEngine("The engine that keeps this response cannot be asked now.", retry_after=RETRY_AFTER)
-
-
-def _unknown(response_id: str) -> ResponseNotFound:
-    return ResponseNotFound(f"No response with the id {response_id[:256]!r} was found.")

@@ -104,8 +104,10 @@ def _fault(controls: Controls, ordinal: int) -> Fault | None:
 
 
 def answer_id(asked: Asked, given: Circumstances) -> str:
-    """The id of the answer."""
-    prefix = {"/v1/responses": "resp_", "/v1/completions": "cmpl-"}.get(given.path, "chatcmpl-")
+    """The id of the answer: of a response the one that its body asks for, as at vLLM."""
+    if given.path == "/v1/responses":
+        return str(asked.fields.get("request_id") or f"resp_{given.answer_id}")
+    prefix = {"/v1/completions": "cmpl-"}.get(given.path, "chatcmpl-")
     return prefix + (asked.request_id or given.answer_id)
 
 
