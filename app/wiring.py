@@ -137,7 +137,8 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))
         observers.add(gateway.observe)
         await stack.enter_async_context(_watched(settings, lanes, client, observers))
-        names = LaneNames(tuple(lanes), interactive=settings.default_lane, batch=settings.batch_lane)
+        defaults = {name: lane.defaults.given() for name, lane in settings.lanes.items()}
+        names = LaneNames(tuple(lanes), settings.default_lane, settings.batch_lane, defaults)
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
         models = ModelCatalogue(client, list(distinct))
         keys = Keys(settings)

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+from config.sampling import SamplingSettings
 from config.section import Section, listed_in
 from gateway.buffer import STRATEGIES
 from gateway.routing.policies import POLICIES as ROUTING_POLICIES
@@ -130,6 +131,9 @@ class LaneSettings(Section):
         description="Who of the lane's engines gets the next request: least_busy, round_robin, affinity.",
     )
     buffer: BufferSettings = Field(default=BufferSettings(), description="The token buffer of the lane's streams.")
+    defaults: SamplingSettings = Field(
+        default=SamplingSettings(), description="Fields that requests of the lane get which do not have them."
+    )
     overflow: str | None = Field(
         default=None, description="Another lane that takes what this one has no room for. None: it is refused."
     )

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints, ValidationError
 
 from config.lanes import LANE_NAME, BufferSettings
+from config.sampling import SamplingSettings
 from config.section import Section
 
 FOLDER = Path(__file__).with_name("profiles")
@@ -49,6 +50,9 @@ class LaneDefaults(Section):
     queue: int = Field(ge=0, description="Requests that may wait in the gateway.")
     patience_s: float = Field(gt=0, description="Seconds a request waits for a slot.")
     buffer: BufferSettings = Field(default=BufferSettings(), description="The token buffer.")
+    defaults: SamplingSettings = Field(
+        default=SamplingSettings(), description="Fields that requests get which do not have them."
+    )
 
 
 class Profile(Section):

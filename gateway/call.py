@@ -10,7 +10,7 @@ from gateway.endpoints import ENDPOINTS, RETRIEVE, Endpoint
 from gateway.errors import InvalidRequest, ModelNotFound
 from gateway.keys.key import Key
 from gateway.keys.mark import must_be_of, new_id
-from gateway.wire.request import REMOVE, edit, flag_field, read_object, string_field
+from gateway.wire.request import REMOVE, edit, extend, flag_field, read_object, string_field
 
 MAX_TOKENS, MAX_DELAY = 64, 1.0
 """The widest window that a request may ask for: tokens, seconds."""
@@ -104,7 +104,7 @@ def read_call(
         changes["stream_options"] = asks_usage
     return Call(
         endpoint=row,
-        body=_edited(body, changes) if changes else body,
+        body=_with_defaults(_edited(body, changes) if changes else body, read, row, lanes.defaults.get(choice.lane)),
         headers=_without_id(headers),
         stream=stream,
         lane=choice.lane,
@@ -115,6 +115,12 @@ def read_call(
         ceiling=key.lanes if key else None,
         hides_usage=asks_usage is not None,
     )
+
+
+def _with_defaults(body: bytes, read: Mapping[str, Any], row: Endpoint, defaults: Mapping[str, float] | None) -> bytes:
+    """The body with the lane's defaults for fields that the client did not send; a null is sent, too."""
+    missing = {name: value for name, value in (defaults or {}).items() if name in row.sampling and name not in read}
+    return extend(body, missing) if missing else body
 
 
 def _with_usage(options: object) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ class Endpoint:
         keeps: the engine that answers may keep the answer, to be asked for by its id later.
         tiers: service tiers of the endpoint's own API that say nothing about a lane; they go on to the engine.
         states_tier: the answer has `service_tier` at its top where the request had.
+        sampling: fields that a lane may have defaults for.
         method: of the request to the engine.
     """
 
@@ -36,6 +37,7 @@ class Endpoint:
     keeps: bool = False
     tiers: frozenset[str] = frozenset()
     states_tier: bool = False
+    sampling: frozenset[str] = frozenset()
     method: str = "POST"
 
 
@@ -46,6 +48,16 @@ RETRIEVE = Endpoint(
 
 _RERANK = "Documents in the order of their relevance to a query."
 _SCORE = "How alike two texts are, or how well one answers the other."
+_SAMPLING_OF_MESSAGES = frozenset({"temperature", "top_p", "top_k"})
+SAMPLING = _SAMPLING_OF_MESSAGES | {
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "seed",
+}
+"""Fields that say how tokens are drawn, as vLLM 0.32 has them in chats, completions and responses."""
+
 _ANTHROPICS_TIERS = frozenset({"auto", "standard_only"})
 
 ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
@@ -53,7 +65,13 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
         endpoint.path: endpoint
         for endpoint in (
             Endpoint(
-                "/v1/chat/completions", "A chat answer.", ("messages",), dialect="openai", merges=True, states_tier=True
+                "/v1/chat/completions",
+                "A chat answer.",
+                ("messages",),
+                dialect="openai",
+                merges=True,
+                states_tier=True,
+                sampling=SAMPLING,
             ),
             Endpoint(
                 "/v1/completions",
@@ -62,8 +80,17 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
                 dialect="openai",
                 merges=True,
                 states_tier=True,
+                sampling=SAMPLING,
             ),
-            Endpoint("/v1/responses", "A response.", ("input",), dialect="responses", keeps=True, states_tier=True),
+            Endpoint(
+                "/v1/responses",
+                "A response.",
+                ("input",),
+                dialect="responses",
+                keeps=True,
+                states_tier=True,
+                sampling=SAMPLING,
+            ),
             Endpoint(
                 "/v1/messages",
                 "A message, as Anthropic's API has it.",
@@ -71,6 +98,7 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
                 dialect="messages",
                 shape=ANTHROPIC,
                 tiers=_ANTHROPICS_TIERS,
+                sampling=_SAMPLING_OF_MESSAGES,
             ),
             Endpoint(
                 "/v1/messages/count_tokens",

@@ -53,7 +53,7 @@ def env(launch: Launch) -> str:
     """Variables for a shell or an EnvironmentFile: `vllm serve "$VLLM_MODEL" $VLLM_ARGS` through `eval` or `xargs`."""
     words = launch.words()
     values = launch.profile.variables() | {"VLLM_MODEL": words[0], "VLLM_ARGS": shlex.join(words[1:])}
-    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items()) + _beside(launch)
 
 
 def compose(launch: Launch) -> str:
@@ -63,7 +63,16 @@ def compose(launch: Launch) -> str:
     if variables := launch.profile.variables():
         lines += ["    environment:", *(f"      {name}: {_yaml(value)}" for name, value in variables.items())]
     lines += ["    command:", *(f"      - {_yaml(word)}" for word in words)]
-    return "services:\n" + "\n".join(lines) + "\n"
+    return "services:\n" + "\n".join(lines) + "\n" + _beside(launch)
+
+
+def _beside(launch: Launch) -> str:
+    """A comment: what the gateway is told beside, if there is anything."""
+    lane = launch.profile.lane
+    if not (given := lane.defaults.given()):
+        return ""
+    variable = f"TOKENLANE_LANES__{lane.name.upper()}__DEFAULTS={shlex.quote(json.dumps(given))}"
+    return f"# The same defaults for requests in the gateway, whichever engine answers: {variable}\n"
 
 
 def gateway(launch: Launch) -> str:
@@ -77,6 +86,9 @@ def gateway(launch: Launch) -> str:
         f"patience_s = {lane.patience_s:g}",
         f"buffer = {{ tokens = {lane.buffer.tokens}, delay_ms = {lane.buffer.delay_ms:g} }}",
     ]
+    if lane.defaults.given():
+        given = ", ".join(f"{name} = {json.dumps(value)}" for name, value in lane.defaults.given().items())
+        lines.append(f"defaults = {{ {given} }}")
     single = launch.profile.flags.get("scheduling-policy")
     return ('topology = "single"\n\n' if single else "") + "\n".join(lines) + "\n"
 

@@ -14,8 +14,8 @@ The answer's headers say which it was. Nonsense is refused even where something 
 The tiers are those of OpenAI's `service_tier`: https://platform.openai.com/docs/api-reference/chat/create
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from gateway.errors import InvalidRequest, LaneForbidden
 
@@ -29,11 +29,15 @@ STATED = {"priority": "priority", "scale": "priority", "default": "default", "au
 
 @dataclass(frozen=True, slots=True)
 class LaneNames:
-    """The lanes that there are, in the order of configuration, and which of them have a role."""
+    """The lanes that there are, in the order of configuration, and which of them have a role.
+
+    `defaults` has by lane what its requests get for fields that they do not have.
+    """
 
     names: tuple[str, ...]
     interactive: str
     batch: str
+    defaults: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

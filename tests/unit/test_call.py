@@ -37,6 +37,38 @@ def test_a_body_in_which_nothing_has_to_change_goes_on_byte_for_byte(path: str) 
     assert call(path, body).body == body
 
 
+DEFAULTS = LaneNames(("fast", "slow"), "fast", "slow", {"fast": {"temperature": 0.0, "seed": 7}})
+
+
+def defaulted(path: str, body: bytes, **headers: str) -> bytes:
+    return read_call(path, body, headers, lanes=DEFAULTS, default="fast", request_id="r").body
+
+
+def test_a_request_gets_its_lanes_defaults_for_what_it_does_not_say_and_is_otherwise_as_it_was() -> None:
+    body = b'{ "model" : "m","zzz":[1.0, 1e-7,18446744073709551616] }'
+    for path in ("/v1/chat/completions", "/v1/completions", "/v1/responses"):
+        assert defaulted(path, body) == body[:-2] + b',"temperature":0.0,"seed":7}'
+
+
+def test_what_the_client_says_stays_a_null_too() -> None:
+    body = b'{"temperature":1,"seed":null}'
+    assert defaulted("/v1/chat/completions", body) == body
+    assert defaulted("/v1/chat/completions", b'{"seed":null}') == b'{"seed":null,"temperature":0.0}'
+
+
+def test_an_endpoint_gets_the_fields_that_it_has_and_no_others() -> None:
+    assert defaulted("/v1/messages", b'{"model":"m"}') == b'{"model":"m","temperature":0.0}'
+    others = set(ENDPOINTS) - {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"}
+    assert {defaulted(path, b'{"model":"m"}') for path in others} == {b'{"model":"m"}'}
+
+
+def test_defaults_are_those_of_the_lane_that_is_chosen() -> None:
+    slow = {"x-tokenlane-lane": "slow"}
+    assert defaulted("/v1/chat/completions", b'{"model":"m"}', **slow) == b'{"model":"m"}'
+    suffix = defaulted("/v1/chat/completions", b'{"model":"m:fast"}')
+    assert json.loads(suffix) == {"model": "m", "temperature": 0.0, "seed": 7}
+
+
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_only_what_can_be_streamed_is(path: str) -> None:
     assert call(path, {"stream": True}).stream == (ENDPOINTS[path].dialect is not None)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import InvalidRequest
-from gateway.wire.request import REMOVE, edit, flag_field, read_object, string_field
+from gateway.wire.request import REMOVE, edit, extend, flag_field, read_object, string_field
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -102,3 +102,26 @@ def test_an_edit_means_what_a_change_of_the_dict_means(
     except TypeError:
         return  # an integer beyond 64 bits is never a value that the gateway puts in
     assert json.loads(edited) == {**members, **changes}
+
+
+@pytest.mark.parametrize(
+    ("body", "extended"),
+    [
+        (b"{}", b'{"a":1}'),
+        (b" { } \n", b' {"a":1}'),
+        (b'{"b":"{"}', b'{"b":"{","a":1}'),
+        (b'{"b":{}}', b'{"b":{},"a":1}'),
+        (b'{"b":1.0 }\n', b'{"b":1.0,"a":1}'),
+    ],
+)
+def test_fields_are_added_at_the_end_of_a_body(body: bytes, extended: bytes) -> None:
+    assert extend(body, {"a": 1}) == extended
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=4), st.sampled_from([None, 2]))
+def test_a_body_with_fields_means_the_dict_with_them(body: dict[str, Any], indent: int | None) -> None:
+    raw = json.dumps(body, indent=indent).encode()
+    fields = {"longer than any": 0.5, "name there is": -1}
+    extended = extend(raw, fields)
+    assert json.loads(extended) == body | fields
+    assert extended.startswith(raw.rstrip()[:-1].rstrip())
