@@ -48,7 +48,7 @@ ERROR_LIMIT = 2**20
 """Bytes of an engine's error that are read, and of one event."""
 
 
-class GeneratesNothing(EngineError):
+class GeneratesNothing(Exception):
     """The engine knows neither completions nor chats: it serves a model that does not generate."""
 
 

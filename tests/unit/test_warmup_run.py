@@ -19,13 +19,13 @@ async def warmed(course: Course, burst: Callable[[Size], Awaitable[Sequence[floa
     return await run(course, burst, budget=budget, told=lambda _: None)
 
 
-def script(*answers: float | EngineError) -> Callable[[Size], Awaitable[list[float]]]:
+def script(*answers: float | Exception) -> Callable[[Size], Awaitable[list[float]]]:
     """An engine that gives one answer after the other, then the last one for ever."""
     left = list(answers)
 
     async def burst(size: Size) -> list[float]:
         answer = left.pop(0) if len(left) > 1 else left[0]
-        if isinstance(answer, EngineError):
+        if isinstance(answer, Exception):
             raise answer
         return [answer] * size.concurrency
 
