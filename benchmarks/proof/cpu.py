@@ -174,7 +174,7 @@ def pools(bench: Bench, engine: Running) -> None:
         settings = {
             **split(engine.url, engine.url, {"lowlatency": size, "batch": size}),
             "lanes.lowlatency.queue": 64,
-            "lanes.lowlatency.patience_s": 5,
+            "lanes.lowlatency.patience_s": 30,
         }
         with ExitStack() as stack:
             gateway = bench.gateway(settings, f"pool-{size}", stack)

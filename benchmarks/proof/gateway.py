@@ -28,7 +28,12 @@ class Gateway:
 def serving(settings: Settings, *, log: Path, cpus: Sequence[int] = ()) -> Iterator[Gateway]:
     """A gateway with `settings` (path -> value) and no others, for as long as the block lasts; raises ProcessFailed."""
     port = free_port()
-    quiet = {"server.access_log": "false", "server.log_level": "warning", "server.shutdown_grace_s": 1}
+    quiet = {
+        "server.access_log": "false",
+        "server.log_level": "warning",
+        "server.shutdown_grace_s": 1,
+        "warmup.mode": "off",  # what is in front of has been warmed, or is to be cold
+    }
     given = [word for path, value in {**quiet, **settings}.items() for word in ("--set", f"{path}={value}")]
     command = [*TOKENLANE, "serve", "--port", str(port), *given]
     url = f"http://127.0.0.1:{port}"

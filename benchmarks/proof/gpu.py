@@ -6,6 +6,7 @@ Requests are completions of random words with answers of fixed length, so random
 """
 
 import argparse
+import json
 import os
 import shlex
 import signal
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add("--chat-seconds", type=float, default=20, help="for which chat arrives (%(default)s)")
     add("--report", action="store_true", help="only print what is in --out")
     add("--json", type=Path, help="write all of it there too")
+    add("--commit", help="of this tree, where it is no checkout")
     add("--session", choices=SESSIONS, help=argparse.SUPPRESS)
     add("--cards", type=integers, default=(), help=argparse.SUPPRESS)
     add("--cpus", type=integers, default=(), help=argparse.SUPPRESS)
@@ -94,9 +96,23 @@ def main() -> int:
 def collect(options: argparse.Namespace) -> dict[str, object]:
     """All results of the folder, in one file too."""
     files = [file for name in SESSIONS if (file := options.out / f"session-{name}.json").exists()]
-    tree = merged(files, {"facts": facts([Path(sys.argv[0]).name, *sys.argv[1:]])})
+    found = facts([Path(sys.argv[0]).name, *sys.argv[1:]])
+    found["commit"] = found["commit"] or options.commit
+    found["cards"] = cards()
+    if (known := options.out / "vllm-options.json").exists():
+        found["versions"]["vllm"] = json.loads(known.read_text(encoding="utf-8"))["version"]
+    tree = merged(files, {"facts": found})
     write(options.out / "results.json", tree)
     return tree
+
+
+def cards() -> list[str]:
+    """Name, memory and driver of each card; none where there is no driver to ask."""
+    command = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return []
 
 
 def session(options: argparse.Namespace) -> int:

@@ -72,7 +72,7 @@ def default(bench: Bench, cards: Sequence[int]) -> None:
         bench.step("cold", 25, lambda: steps.bursts(bench, engine, "no warm-up", 0, turns=2))
         bench.step("rows-default", 45, lambda: steps.rows(bench, engine, "default"))
         bench.step("lanes-shared", 170, lambda: steps.lanes_shared(bench, engine, 96))
-        bench.step("gateway", 110, lambda: steps.direct_and_gateway(bench, engine))
+        bench.step("gateway", 130, lambda: steps.direct_and_gateway(bench, engine))
         bench.step("interval-1", 45, lambda: steps.interval(bench, engine, 1, gateway=True))
 
 

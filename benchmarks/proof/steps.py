@@ -215,7 +215,7 @@ def direct_and_gateway(bench: Bench, engine: Running) -> None:
         wide = {"lowlatency": WIDE, "batch": WIDE}
         gateway = bench.gateway(split(engine.url, engine.url, wide), f"{engine.name}-wide", stack)
         for users in bench.options.levels:
-            load = closed(bench.asked, users, 2 if users > 1 else 8)
+            load = replace(closed(bench.asked, users, 2), warmup=min(users, 8))
             before = gateway.process.cpu_seconds()
             told = versus(target(engine.url), target(gateway.url), bench.asked, load, bench.options.rounds)
             cpu = gateway.process.cpu_seconds() - before

@@ -26,7 +26,7 @@ def markdown(tree: Tree) -> str:
     facts = tree.get("facts", {})
     machine = facts.get("machine", {})
     where = f"{facts.get('at', '')}, commit {facts.get('commit')}, {machine.get('cpu')}, {machine.get('cpus')} CPUs"
-    return "\n".join([*parts, *problems, where])
+    return "\n".join([*parts, *problems, ", ".join([where, *facts.get("cards", [])])])
 
 
 def pair(spread: Mapping[str, float] | None) -> str:
