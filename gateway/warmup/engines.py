@@ -83,7 +83,7 @@ class WarmUps:
         self._tell(engine, course, report)
         if report.outcome is WarmUpOutcome.FAILED:
             return False
-        self._warmed[engine.url] = _Warmed(process, concurrency)
+        self._warmed[engine.url] = _Warmed(process, free)
         return True
 
     async def _run(self, engine: Engine, extent: Extent, headers: list[tuple[str, str]]) -> tuple[Course, Report]:

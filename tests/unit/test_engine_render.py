@@ -52,6 +52,18 @@ def test_the_lane_of_a_profile_is_valid_settings(name: str) -> None:
     assert Settings(**tree).slots_of(lane) == load(name).lane.slots
 
 
+def test_the_defaults_of_a_profiles_lane_are_shown_in_every_format_that_is_not_a_command() -> None:
+    launch = Launch(load("low-latency"))
+    given = {"temperature": 0.0, "top_p": 0.95}
+    assert tomllib.loads(gateway(launch))["lanes"]["lowlatency"]["defaults"] == given
+    for text in (env(launch), compose(launch)):
+        comment = text.splitlines()[-1]
+        assert comment.startswith("# ")
+        _, _, value = comment.partition("TOKENLANE_LANES__LOWLATENCY__DEFAULTS=")
+        assert json.loads(shlex.split(value)[0]) == given
+    assert "DEFAULTS" not in env(Launch(load("batch"))) + compose(Launch(load("batch")))
+
+
 def test_the_command_line_lists_renders_checks_and_advises(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["engine", "list"]) == 0
     assert main(["engine", "render", "batch", "--format", "compose"]) == 0
