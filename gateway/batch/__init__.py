@@ -1,7 +1,8 @@
 """What outlives a request: files, batches, and the runner that works batches off in the batch lane.
 
     jobs, objects, lines, prefix, wishes   pure: what a batch is, what is read, what is written
-    pacing, outage                         pure: how many lines run at once, and when the lane is asked again
+    pacing, wholes, outage                 pure: how many lines run at once, and when the lane is asked again
+    census                                 pure: how many batches and lines there are now
     blobs                                  the bytes of files, in a folder
     store, sql/, migrations/               the state, in a database
     desk                                   what the endpoints ask for

@@ -11,19 +11,21 @@ The interactive lane suffers when
 - the median TTFT of the last requests that came since the last decrease is above `tolerance` times the baseline, by
   more than chance explains: two standard errors of such a median, from the spread of the idle requests, or
 - two of the last `JUDGED_LATEST` requests had a TTFT above `tail_tolerance` times the idle tail, or
-- a stream waits for its first token for longer than `patience` times the idle tail.
+- a stream waits for its first token for longer than `patience` times the idle tail, or
+- whole answers take too long a token: see `wholes`.
 
 The baseline is the median TTFT, and the idle tail the 95th percentile, of requests that came while no more than a
 trickle ran, of the last `MEMORY_S` seconds. While they are not known and interactive requests come, a trickle runs
-until they are, for `LEARN_S` seconds at most: where answers are not streamed there is no TTFT to learn, and the queue
-alone decides.
+until they are, or until it is known how long whole answers take a token, for `LEARN_S` seconds at most: where there is
+nothing to learn (embeddings, answers of few tokens) the queue alone decides.
 """
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from gateway.batch.wholes import Answer, Wholes, error_of_median
 
 TRICKLE = 1
 LEARN_S = 30.0
@@ -53,8 +55,9 @@ class Sample:
 class Signs:
     """The interactive lane since the last look.
 
-    `running` and `waiting` count its requests. `started` are the streams that got their first token. `longest_wait` is
-    how long the oldest stream without one has waited, in seconds. `crowded` says that the batch lane has a queue.
+    `running` and `waiting` count its requests. `started` are the streams that got their first token, `answered` the
+    whole answers that ended. `longest_wait` is how long the oldest stream without a token has waited, in seconds.
+    `crowded` says that the batch lane has a queue.
     """
 
     running: int = 0
@@ -62,6 +65,7 @@ class Signs:
     started: Sequence[Sample] = ()
     longest_wait: float = 0.0
     crowded: bool = False
+    answered: Sequence[Answer] = ()
 
 
 class Pacing:
@@ -101,6 +105,7 @@ class Pacing:
         self._slack = slack
         self._idle: deque[Sample] = deque(maxlen=64)
         self._judged: deque[Sample] = deque(maxlen=JUDGED_LATEST)
+        self._wholes = Wholes()
         self._trickling_since: float | None = float("-inf")  # nothing ran before
         self._decreased_at = float("-inf")
         self._grown_at = float("-inf")
@@ -139,13 +144,15 @@ class Pacing:
                 self._idle.append(sample)
             if sample.came >= self._decreased_at:
                 self._judged.append(sample)
+        self._wholes.take(signs.answered, idle_since=self._trickling_since, judged_since=self._decreased_at)
+        self._wholes.forget(now - MEMORY_S)
         while self._idle and self._idle[0].came < now - MEMORY_S:
             self._idle.popleft()
         while self._judged and self._judged[0].came < self._decreased_at:
             self._judged.popleft()
 
     def _suffers(self, signs: Signs) -> bool:
-        if signs.waiting:
+        if signs.waiting or self._wholes.suffer():
             return True
         if (baseline := self.baseline) is None:
             return False
@@ -158,13 +165,8 @@ class Pacing:
         if sum(ttft > tail * self._tail_tolerance for ttft in latest) >= 2:
             return True
         middle = latest[-JUDGED_MEDIAN:]
-        allowed = baseline * self._tolerance + self._slack + 2 * self._standard_error(baseline, len(middle))
-        return median(middle) > allowed
-
-    def _standard_error(self, baseline: float, count: int) -> float:
-        """Of a median of `count` requests: 1.253 sigma / sqrt(n), sigma 1.483 times the median absolute deviation."""
-        deviation = median(abs(s.ttft - baseline) for s in self._idle)
-        return 1.253 * 1.483 * deviation / math.sqrt(count)
+        chance = 2 * error_of_median([s.ttft for s in self._idle], baseline, len(middle))
+        return median(middle) > baseline * self._tolerance + self._slack + chance
 
     def _shrink(self, now: float) -> None:
         if now - self._decreased_at < self._hold:
@@ -185,7 +187,7 @@ class Pacing:
         return self._step * (WARY_STEPS if is_near_harm else 1)
 
     def _must_learn(self, now: float, signs: Signs) -> bool:
-        if self.baseline is not None:
+        if self.baseline is not None or self._wholes.usual is not None:
             self._learning_since = None
             return False
         if not signs.running and not signs.started:

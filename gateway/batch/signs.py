@@ -4,18 +4,20 @@ from collections import deque
 from collections.abc import Callable
 
 from gateway.batch.pacing import Sample, Signs
+from gateway.batch.wholes import LEAST_TOKENS, Answer
 from gateway.gateway import Gateway, Passage
-from gateway.telemetry import RequestEnded, TelemetryEvent
+from gateway.telemetry import Outcome, RequestEnded, TelemetryEvent
 
 KEPT = 256
-"""Streams that are remembered from one look to the next; the latest ones."""
+"""Requests that are remembered from one look to the next; the latest ones."""
 
 
 class SignWatch:
     """Watches one gateway.
 
     A stream's TTFT is taken at the look after its first token, not at its end: a minute later it would say nothing of
-    the lines that run now. One that begins and ends between two looks is taken at its end.
+    the lines that run now. One that begins and ends between two looks is taken at its end. A whole answer is taken at
+    its end too, if the engine states enough tokens.
 
     Args:
         gateway: whose lanes are looked at.
@@ -30,14 +32,23 @@ class SignWatch:
         self._batch = batch
         self._clock = clock
         self._started: deque[Sample] = deque(maxlen=KEPT)
+        self._answered: deque[Answer] = deque(maxlen=KEPT)
         self._taken: set[Passage] = set()
 
     def __call__(self, event: TelemetryEvent) -> None:
-        """Takes one event; all but the end of an interactive stream are of no interest here."""
-        if not isinstance(event, RequestEnded) or event.lane != self._interactive or event.ttft is None:
+        """Takes one event; all but the end of an interactive request are of no interest here."""
+        if not isinstance(event, RequestEnded) or event.lane != self._interactive:
             return
-        if not any(passage.report is event for passage in self._taken):
+        if not event.stream:
+            self._take_whole(event)
+        elif event.ttft is not None and not any(passage.report is event for passage in self._taken):
             self._started.append(Sample(self._clock() - event.duration, event.ttft))
+
+    def _take_whole(self, event: RequestEnded) -> None:
+        tokens = event.stats.completion_tokens if event.stats is not None else None
+        if event.outcome is Outcome.OK and tokens is not None and tokens >= LEAST_TOKENS:
+            per_token = (event.duration - event.queued) / tokens
+            self._answered.append(Answer(self._clock() - event.duration, per_token))
 
     def look(self) -> Signs:
         """What there is to see since the last look."""
@@ -51,10 +62,13 @@ class SignWatch:
         self._taken = answered
         started = sorted(self._started, key=lambda sample: sample.came)
         self._started.clear()
+        answered_whole = tuple(self._answered)
+        self._answered.clear()
         return Signs(
             running=interactive.running,
             waiting=interactive.waiting,
             started=started,
             longest_wait=max((passage.elapsed for passage in live - answered), default=0.0),
+            answered=answered_whole,
             crowded=lanes[self._batch].gate.statistics().lanes[self._batch].waiting > 0,
         )

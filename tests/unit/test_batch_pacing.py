@@ -7,6 +7,7 @@ import pytest
 
 from gateway.batch.outage import Outage
 from gateway.batch.pacing import LEARN_S, Pacing, Sample, Signs
+from gateway.batch.wholes import Answer
 
 IDLE = tuple(Sample(-10.0 + n, 0.1) for n in range(8))
 """Eight requests before any line ran: the baseline is 0.1 s."""
@@ -137,6 +138,64 @@ def test_where_no_ttft_can_be_learned_the_queue_alone_decides() -> None:
     assert pacing.look(LEARN_S - 1, Signs(running=1), 1) == 1
     assert pacing.look(LEARN_S, Signs(running=1), 1) == 2
     assert pacing.look(LEARN_S + 1, Signs(running=1, waiting=1), 2) == 1
+
+
+QUIET = tuple(Answer(-10.0 + n, 0.02) for n in range(8))
+"""Eight whole answers before any line ran: a token usually takes 20 ms."""
+
+
+def answered(came: float, *per_token: float) -> Signs:
+    """An interactive lane of whole answers alone."""
+    return Signs(running=2, answered=[Answer(came, each) for each in per_token])
+
+
+def of_wholes(ceiling: int = 16) -> Pacing:
+    """A pacing that knows how long whole answers take, nothing of streams, and has grown to the ceiling, at 100."""
+    pacing = Pacing(ceiling)
+    pacing.look(0.0, Signs(answered=QUIET), 0)
+    for n in range(1, 101):
+        pacing.look(float(n), Signs(), pacing.limit)
+    assert (pacing.limit, pacing.baseline) == (ceiling, None)
+    return pacing
+
+
+@pytest.mark.parametrize(("per_token", "limit"), [(0.02, 16), (0.029, 16), (0.031, 8), (0.2, 8)])
+def test_whole_answers_that_take_half_as_long_again_a_token_halve_it(per_token: float, limit: int) -> None:
+    """Case H67: a lane without a stream suffers too."""
+    assert of_wholes().look(101.0, answered(100.5, *[per_token] * 3), 16) == limit
+
+
+def test_one_slow_whole_answer_is_no_sign() -> None:
+    assert of_wholes().look(101.0, answered(100.5, 0.02, 0.5, 0.02), 16) == 16
+
+
+def test_whole_answers_whose_times_always_differ_are_judged_by_more_than_chance() -> None:
+    pacing = Pacing(16)
+    pacing.look(0.0, Signs(answered=[Answer(-1.0, 0.01 * n) for n in range(1, 9)]), 0)
+    for n in range(1, 101):
+        pacing.look(float(n), Signs(), pacing.limit)
+    assert pacing.look(101.0, answered(100.5, *[0.07] * 3), 16) == 16
+    assert pacing.look(102.0, answered(101.5, *[0.2] * 5), 16) == 8
+
+
+def test_whole_answers_from_before_the_last_decrease_do_not_halve_it_again() -> None:
+    pacing = of_wholes()
+    assert pacing.look(101.0, answered(100.5, *[0.2] * 3), 16) == 8
+    assert pacing.look(110.0, answered(100.9, *[0.2] * 9), 7) == 8
+
+
+def test_what_whole_answers_usually_take_ends_the_learning() -> None:
+    pacing = Pacing(16)
+    assert pacing.look(0.0, Signs(running=1), 1) == 1
+    assert pacing.look(1.0, Signs(running=1, answered=QUIET), 1) == 2
+
+
+def test_what_whole_answers_take_while_lines_run_is_not_usual() -> None:
+    pacing = Pacing(16)
+    pacing.look(0.0, Signs(answered=QUIET), 0)
+    pacing.look(1.0, Signs(), 5)
+    pacing.look(2.0, Signs(answered=[Answer(1.5, 9.0)] * 64), 5)
+    assert pacing._wholes.usual == pytest.approx(0.02)
 
 
 @dataclass

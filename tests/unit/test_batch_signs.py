@@ -7,7 +7,8 @@ from typing import Any
 from gateway.admission.queue import GateStatistics, LaneStatistics
 from gateway.batch.pacing import Sample
 from gateway.batch.signs import SignWatch
-from gateway.telemetry import Outcome, RequestEnded, RequestRetried
+from gateway.batch.wholes import Answer
+from gateway.telemetry import Outcome, RequestEnded, RequestRetried, StreamStats
 
 
 class FakeGate:
@@ -98,6 +99,32 @@ def test_other_lanes_whole_answers_and_failures_say_nothing() -> None:
     gateway.watch(RequestRetried("lowlatency", "e", "stale"))
     signs = gateway.watch.look()
     assert (list(signs.started), signs.longest_wait) == ([], 0.0)
+
+
+def a_whole_answer(gateway: FakeGateway, tokens: int | None, *, duration: float = 2.0, **more: Any) -> None:
+    stats = None if tokens is None else StreamStats(completion_tokens=tokens)
+    values: dict[str, Any] = {"lane": "lowlatency", "outcome": Outcome.OK, "queued": 0.4} | more
+    gateway.watch(
+        RequestEnded(
+            "/", values["lane"], "e", False, 200, values["outcome"], "", duration, values["queued"], None, stats
+        )
+    )
+
+
+def test_a_whole_answer_tells_its_time_a_token_without_the_queue_once() -> None:
+    gateway = FakeGateway()
+    a_whole_answer(gateway, 16)
+    assert gateway.watch.look().answered == (Answer(98.0, 0.1),)
+    assert gateway.watch.look().answered == ()
+
+
+def test_an_answer_of_few_tokens_or_none_another_lanes_and_a_failure_tell_nothing() -> None:
+    gateway = FakeGateway()
+    for tokens in (None, 0, 7):
+        a_whole_answer(gateway, tokens)
+    a_whole_answer(gateway, 99, lane="batch")
+    a_whole_answer(gateway, 99, outcome=Outcome.ENGINE_ERROR)
+    assert gateway.watch.look().answered == ()
 
 
 def test_the_queues_are_seen_as_they_are() -> None:
