@@ -59,6 +59,7 @@ async def _group(client: Client, options: argparse.Namespace, share: float, user
         max_tokens=max(1, round(options.max_tokens * share)),
         ignore_eos=True,
         seed=secrets.randbelow(2**31),
+        extra=options.body,
     )
     load = Load(concurrency=users, duration=options.most_seconds)
     return await Runner(client, workload).measure(f"{share}", load)
@@ -91,6 +92,7 @@ def main() -> None:
     add("--prompt-tokens", type=int, default=1024)
     add("--max-tokens", type=int, default=512)
     add("--most-seconds", type=float, default=300)
+    add("--body", type=json.loads, default={}, metavar="JSON", help="more fields of each body")
     options = parser.parse_args()
     allow_sockets()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

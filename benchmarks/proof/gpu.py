@@ -29,6 +29,8 @@ from benchmarks.proof.steps import Bench, Cores
 from benchmarks.proof.tables import markdown, write
 
 SIMULATED = shlex.join([*TOKENLANE, "sim"]) + " --port {port} --max-num-seqs {max_num_seqs} --ttft-ms 30 --itl-ms 4"
+SAMPLED = {"temperature": 1.0, "top_p": 1.0, "skip_special_tokens": False}
+"""Whatever the weights are, and whatever a profile says: each answer is another one, and all of it is visible."""
 LEAST = 90
 """Seconds that have to be left for a session to be begun."""
 
@@ -122,9 +124,9 @@ def session(options: argparse.Namespace) -> int:
     cores = dealt(options.cpus)
     if cores.client:
         os.sched_setaffinity(0, cores.client)
-    asked = Asked(options.name, "completions", (options.prompt,), options.tokens, options.scale)
+    asked = Asked(options.name, "completions", (options.prompt,), options.tokens, options.scale, SAMPLED)
     try:
-        bench = Bench(options, book, launcher(options), cores, options.deadline, asked)
+        bench = Bench(options, book, launcher(options, book), cores, options.deadline, asked)
         SESSIONS[options.session].run(bench, options.cards)
     except (ProcessFailed, OSError, subprocess.SubprocessError) as error:
         book.problem(options.session, error)
@@ -135,8 +137,8 @@ def session(options: argparse.Namespace) -> int:
     return 0
 
 
-def launcher(options: argparse.Namespace) -> Launcher:
-    """What starts engines."""
+def launcher(options: argparse.Namespace, book: Book) -> Launcher:
+    """What starts engines. Where vLLM cannot be asked for its options, all flags of a profile are passed on."""
     variables = {} if options.dry else options.vllm_env
     file = None
     if options.dry or options.engine_command:
@@ -145,7 +147,10 @@ def launcher(options: argparse.Namespace) -> Launcher:
         own = f"{options.vllm_python} -m vllm.entrypoints.cli.main serve {{model}} --served-model-name {options.name}"
         template = f"{own} --host 127.0.0.1 --port {{port}} {options.engine_flags} {{flags}}"
         if options.session not in ("default", "starts"):  # those have no flag that may be unknown
-            file = ask_options(options.out / "vllm-options.json", options.vllm_python, variables)
+            try:
+                file = ask_options(options.out / "vllm-options.json", options.vllm_python, variables)
+            except (OSError, subprocess.SubprocessError) as error:
+                book.problem("the options of vLLM", error)
     return Launcher(template, options.model, variables, options.out / f"logs-{options.session}", file)
 
 

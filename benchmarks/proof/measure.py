@@ -211,7 +211,7 @@ def _start(batch: Batch, measured_s: float, log: Path) -> "subprocess.Popen[str]
         *pinned(batch.cpus), sys.executable, "-m", "benchmarks.proof.background", batch.url,
         "--model", asked.model, "--endpoint", asked.endpoint, "--users", str(batch.users),
         "--prompt-tokens", str(asked.prompt[0]), "--max-tokens", str(asked.tokens),
-        "--most-seconds", str(batch.ramp + measured_s + 150),
+        "--most-seconds", str(batch.ramp + measured_s + 150), "--body", json.dumps(dict(asked.extra)),
     ]  # fmt: skip
     command += ["--lane", batch.lane] if batch.lane else []
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -175,7 +175,7 @@ def side_by_side(bench: Bench, how: Arrangement, users: Sequence[int], priority:
         priority: that chat asks for itself, of an engine with `--scheduling-policy priority`.
     """
     options = bench.options
-    extra = {} if priority is None else {"priority": priority}
+    extra = {**bench.asked.extra, **({} if priority is None else {"priority": priority})}
     ask = replace(bench.asked, prompt=(options.chat_prompt,), tokens=options.chat_tokens, extra=extra)
     work = replace(bench.asked, prompt=(options.batch_prompt,), tokens=options.batch_tokens)
     chat = Chat(how.chat, ask, options.chat_rate, options.chat_seconds)
