@@ -7,6 +7,9 @@
 
 The TTFT of a burst is its 95th percentile. It is steady if it differs from that of the burst before by no more than a
 quarter, or by a few milliseconds, in either direction: what is slower than before has met something new.
+
+Where a burst still takes seconds in the end, it is computing that takes them. Larger ones of the same length would take
+longer than they save and are left out; those of the shortest length, which reach every size of a batch, never are.
 """
 
 import math
@@ -22,6 +25,8 @@ BETTER: Final = 0.25
 """The share by which two bursts may differ and still be the same."""
 GRAIN: Final = 0.005
 """Seconds below which a difference says nothing."""
+LONG: Final = 2.0
+"""Seconds: the last burst of a size that takes longer is the last one of its length."""
 
 
 @dataclass(slots=True)
@@ -59,6 +64,7 @@ class Course:
 
     def __init__(self, sizes: Sequence[Size]) -> None:
         self._left = list(reversed(sizes))
+        self._shortest = min((size.prompt_tokens for size in sizes), default=0)
         self._failures = 0
         self.rows: list[Row] = []
         self.done = 0
@@ -88,6 +94,9 @@ class Course:
         self._failures = 0
         if steady(row.ttfts) or len(row.ttfts) >= REPEATS:
             self._left.pop()
+            length = row.size.prompt_tokens
+            if ttft > LONG and length > self._shortest:
+                self._left = [size for size in self._left if size.prompt_tokens != length]
         return ttft
 
     def refused(self) -> None:

@@ -44,6 +44,24 @@ def test_what_never_becomes_steady_ends_all_the_same() -> None:
     assert course.next is None
 
 
+def test_long_prompts_that_take_seconds_are_not_asked_for_in_larger_bursts() -> None:
+    long, more, other = Size(1, 2048), Size(2, 2048), Size(1, 4096)
+    course = Course([ONE, TWO, long, more, other])
+    for ttft in (3.0, 3.0):  # the shortest ones reach every size of a batch
+        course.succeeded([ttft])
+    assert course.next == TWO
+    for ttft in (0.1, 0.1, 9.0, 2.1, 2.1):
+        course.succeeded([ttft])
+    assert course.next == other
+
+
+def test_a_first_burst_that_takes_seconds_says_nothing_of_later_ones() -> None:
+    course = Course([ONE, Size(1, 2048), Size(2, 2048)])
+    for ttft in (0.1, 0.1, 9.0, 0.5, 0.5):
+        course.succeeded([ttft])
+    assert course.next == Size(2, 2048)
+
+
 def test_the_ttft_of_a_burst_is_that_of_its_slow_requests() -> None:
     assert ttft_of([float(n) for n in range(1, 21)]) == 19.0
     assert ttft_of([3.0, 1.0]) == 3.0
