@@ -6,6 +6,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.hangup import Hangup
+from app.protocol import listen
 from gateway.call import Call
 from gateway.endpoints import shape_of
 from gateway.errors import ClientError, GatewayError
@@ -80,7 +81,7 @@ class WholeResponse(Response):
         await (await self._run(scope, receive))(scope, receive, send)
 
     async def _run(self, scope: Scope, receive: Receive) -> Response:
-        hangup = Hangup(receive)
+        hangup = Hangup(receive, listen(scope))
         try:
             async with self._gateway.passage(self._call, hangup.cut) as passage, hangup:
                 answer = await passage.fetch()

@@ -4,6 +4,7 @@ Nobody listens to a client while its request waits, unless somebody does so on p
 """
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -11,16 +12,25 @@ from starlette.types import Receive
 
 from gateway.errors import ClientGone, GatewayError
 
+Listen = Callable[[Callable[[], None]], Callable[[], None]]
+"""Has something called when the client has closed its connection, soon if it has already. What it gives undoes that."""
+
 
 class Hangup:
     """Ends the block when the client closes its connection, or when `cut` is called.
 
     The block sees a cancellation; what leaves the block is the error: ClientGone, or what `cut` was given.
     A cancellation from elsewhere passes as it is. The request's body must have been read before.
+
+    Args:
+        receive: ASGI's; a task listens to it where there is no `listen`.
+        listen: the server's own way to hear of it, which costs no task.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, listen: Listen | None = None) -> None:
         self._receive = receive
+        self._listen = listen
+        self._stop: Callable[[], None] | None = None
         self._error: GatewayError | None = None
         self._block: asyncio.Task[object] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -33,13 +43,18 @@ class Hangup:
 
     async def __aenter__(self) -> Self:
         self._block = asyncio.current_task()
-        self._watcher = asyncio.create_task(self._watch())
+        if self._listen is not None:
+            self._stop = self._listen(self._gone)
+        else:
+            self._watcher = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         block, self._block = self._block, None
+        if self._stop is not None:
+            self._stop()
         if self._watcher is not None and not self._watcher.done():
             self._watcher.cancel()
             await asyncio.wait((self._watcher,))
@@ -51,4 +66,7 @@ class Hangup:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._gone()
+
+    def _gone(self) -> None:
         self.cut(ClientGone("The client closed the connection."))

@@ -10,10 +10,13 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from app.hangup import Listen
 from gateway.errors import GatewayError, HeadTooLarge, InvalidRequest
 from gateway.wire import render
 
@@ -37,6 +40,23 @@ def unsent(scope: Scope) -> Callable[[], int]:
     return told
 
 
+def writer(scope: Scope) -> Callable[[bytes], bool]:
+    """Writes a piece of a chunked body that has begun, if nothing has to be waited for; tells whether it did."""
+    write: Callable[[bytes], bool] = scope["state"].get("write", never)
+    return write
+
+
+def listen(scope: Scope) -> Listen | None:
+    """How a request hears that its client has closed the connection; None where the server does not tell."""
+    own: Listen | None = scope["state"].get("listen")
+    return own
+
+
+def never(_data: bytes) -> bool:
+    """What `writer` gives where it does not know how."""
+    return False
+
+
 async def abort(scope: Scope, receive: Receive) -> None:
     """Closes the request's connection at once, whatever is still to be written, and waits until it is closed."""
     close = scope["state"].get("abort")
@@ -47,13 +67,37 @@ async def abort(scope: Scope, receive: Receive) -> None:
         pass
 
 
+def _write(cycle: RequestResponseCycle, write: Callable[[bytes], None], data: bytes) -> bool:
+    """What the cycle's `send` does with a piece of the body, without a message and a coroutine."""
+    if cycle.flow.write_paused or cycle.disconnected or cycle.response_complete or not cycle.chunked_encoding:
+        return False
+    write(b"%x\r\n%b\r\n" % (len(data), data))
+    return True
+
+
 class BoundedHttp(HttpToolsProtocol):
-    """One client connection. `scope["state"]` holds what `abort`, `direct` and `unsent` need."""
+    """One client connection. `scope["state"]` holds what `abort`, `direct`, `listen`, `unsent` and `writer` need."""
 
     head_bytes: int
     _in_head = True
     _completed = False
     _head = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._listeners: set[Callable[[], None]] = set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        super().connection_lost(exc)
+        for tell in tuple(self._listeners):
+            tell()
+
+    def _listen(self, tell: Callable[[], None]) -> Callable[[], None]:
+        if self.transport.is_closing():
+            self.loop.call_soon(tell)
+        self._listeners.add(tell)
+        return partial(self._listeners.discard, tell)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""
@@ -78,7 +122,9 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
         self.scope["state"]["send"] = self.cycle.send
+        self.scope["state"]["listen"] = self._listen
         self.scope["state"]["unsent"] = self.transport.get_write_buffer_size
+        self.scope["state"]["write"] = partial(_write, self.cycle, self.transport.write)
 
     def on_message_complete(self) -> None:
         """It is complete."""

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.answers import ErrorResponse, headers_of, note
 from app.begun import Rest, begin
 from app.hangup import Hangup
-from app.protocol import abort, direct, unsent
+from app.protocol import abort, direct, listen, never, unsent, writer
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
@@ -45,21 +45,21 @@ class TokenStream(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the request from the queue to its end."""
-        hangup = Hangup(receive)
-        writer = EventWriter(send, direct(scope, send), self._pace, lambda: self._start(passage))
+        hangup = Hangup(receive, listen(scope))
+        events = EventWriter(send, direct(scope, send), self._pace, lambda: self._start(passage), writer(scope))
         try:
-            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, writer:
+            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, events:
                 await passage.open()
-                await passage.pump(writer.write, unsent(scope))
-                await writer.end()
+                await passage.pump(events.write, unsent(scope))
+                await events.end()
         except ClientError:
             await abort(scope, receive)
         except GatewayError as error:
             if not passage.committed:
                 await ErrorResponse(error, headers_of(passage))(scope, receive, send)
-            await writer.end(passage.error_event(error))
+            await events.end(passage.error_event(error))
         except Exception as error:  # ours: the client is told like of any other, and the log too
-            await writer.end(passage.error_event(error))
+            await events.end(passage.error_event(error))
             raise
         finally:
             note(scope, passage)
@@ -78,11 +78,15 @@ class EventWriter:
         body: the same without what surrounds it, for the messages between.
         pace: when the stream is opened without an event, and how often it is pinged.
         start: makes the message that opens the response; called once.
+        put: writes a piece of the body at once if that is possible, and tells whether it did.
     """
 
-    def __init__(self, send: Send, body: Send, pace: Pace, start: Callable[[], Message]) -> None:
+    def __init__(
+        self, send: Send, body: Send, pace: Pace, start: Callable[[], Message], put: Callable[[bytes], bool] = never
+    ) -> None:
         self._send = send
         self._body = body
+        self._put = put
         self._pace = pace
         self._start = start
         self._started = self._ended = False
@@ -102,6 +106,8 @@ class EventWriter:
     def write(self, data: bytes) -> Rest | None:
         """Writes some events. What it returns is to be awaited before anything else is written."""
         self._last = self._loop.time()
+        if self._started and (self._rest is None or self._rest.done) and data and self._put(data):
+            return None
         message = {"type": "http.response.body", "body": data, "more_body": True}
         if self._rest is not None and not self._rest.done:  # a ping that the socket has not taken yet
             self._rest = begin(self._after(self._rest, message))

@@ -78,7 +78,7 @@ class Relay:
         self._unsent: Callable[[], int] = int
         self._unread_by_client = 0
         self._paused = False
-        self._unread = 0  # bytes that may be left in the kernel
+        self._unread = 0  # bytes from which on the engine's are read; fewer may be left in the kernel
         self._read_at = asked_at
         self._asked_at = asked_at
         self._last_event = asked_at
@@ -95,7 +95,7 @@ class Relay:
         buffer = self._buffer
         events = buffer.stats.events_in
         try:
-            buffer.feed(data, now, self._read_at if self._unread else None)
+            buffer.feed(data, now, self._read_at if self._unread > 1 else None)
             self._read_at = now
             if buffer.stats.events_in != events:
                 self._last_event = now
@@ -188,7 +188,7 @@ class Relay:
             self._unread = unread
             self._response.leave(unread)
         due = buffer.wake_at()
-        if unread:
+        if unread > 1:
             look = self._read_at + buffer.delay
             due = look if due is None or look < due else due
         if due is None:
@@ -199,7 +199,7 @@ class Relay:
     def _ring(self) -> None:
         now = self._now()
         try:
-            if self._unread:
+            if self._unread > 1:
                 self._response.look()  # comes in by `received`
                 self._read_at = now
             self._flush(now)

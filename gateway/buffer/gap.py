@@ -17,7 +17,7 @@ class Gap:
         self._span = 0.0  # from the arrival before to this one, and the tokens that came in it
         self._count = 1
 
-    def came(self, now: float, *, apart: bool = False) -> None:
+    def came(self, now: float, tokens: int = 1, *, apart: bool = False) -> None:
         """Tokens came. Those that come at the same time are one arrival, unless they were sent `apart`.
 
         Tokens that waited together, in the kernel say, came one after the other since the arrival before.
@@ -27,10 +27,10 @@ class Gap:
             self._previous = now
         elif previous != now:
             self._previous = now
-            self._span, self._count = now - previous, 1
-            self._older, self._middle, self._last = self._middle, self._last, self._span
+            self._span, self._count = now - previous, tokens if apart else 1
+            self._older, self._middle, self._last = self._middle, self._last, self._span / self._count
         elif apart and self._last is not None:
-            self._count += 1
+            self._count += tokens
             self._last = self._span / self._count
 
     @property

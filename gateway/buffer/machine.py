@@ -109,7 +109,7 @@ class TokenBuffer:
 
     @property
     def worth_reading(self) -> int:
-        """Bytes of the body from which on they should be fed at once; fewer may wait for `wake_at`. 0: any."""
+        """Bytes of the body from which on they should be fed soon; fewer may wait for `wake_at`. 0: any, at once."""
         return 0 if self.complete else self._strategy.worth_reading()
 
     def feed(self, data: bytes, now: float, since: float | None = None) -> None:
@@ -120,15 +120,16 @@ class TokenBuffer:
         if self.complete or self._finished or not data:
             return
         self._strategy.since = since
-        tokens = self.stats.tokens
-        plain = self._decoder.plain(data)
-        if plain is None:
-            self._feed_any(data, now)
+        stats = self.stats
+        before = stats.tokens
+        tokens = self._strategy.match_all(data, now) if self._decoder.is_before(data) else 0
+        if tokens:
+            stats.events_in += tokens
+            stats.tokens += tokens
         else:
-            for event in plain:
-                self._unnamed(event, now)
-        if self.stats.tokens != tokens:
-            self._note_arrival(self.stats.tokens - tokens, now)
+            self._feed_events(data, now)
+        if stats.tokens != before:
+            self._note_arrival(stats.tokens - before, now)
         self._strategy.settle(now)
 
     def finish(self, now: float, error: GatewayError | None = None) -> None:
@@ -155,6 +156,14 @@ class TokenBuffer:
         """Everything that is due, encoded: whole events with LF line ends; empty if nothing is."""
         self._strategy.collect(now)
         return self._outbox.take()
+
+    def _feed_events(self, data: bytes, now: float) -> None:
+        plain = self._decoder.plain(data)
+        if plain is None:
+            self._feed_any(data, now)
+        else:
+            for event in plain:
+                self._unnamed(event, now)
 
     def _feed_any(self, data: bytes, now: float) -> None:
         try:

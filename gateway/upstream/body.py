@@ -28,7 +28,10 @@ class Body(Protocol):
         """Read the engine again. Idempotent."""
 
     def leave(self, size: int) -> None:
-        """Fewer than `size` bytes may wait unread, until more come or `look` is called; 0: none. A hint."""
+        """Fewer than `size` bytes may wait unread, until more come or `look` is called. A hint.
+
+        1: none, but what comes may be pushed a few milliseconds late, with that of others. 0: at once.
+        """
 
     def look(self) -> None:
         """Push what waits unread, inside this call."""

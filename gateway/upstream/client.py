@@ -7,7 +7,7 @@ cancelled one above all.
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
@@ -16,7 +16,7 @@ from gateway.errors import EngineBroke, EngineError, EngineUnreachable
 from gateway.ticker import Ticker
 from gateway.upstream.body import Body, Sink
 from gateway.upstream.failures import PoolExhausted, engine_error
-from gateway.upstream.outgoing import outgoing
+from gateway.upstream.outgoing import fields_of, request_of, target_of
 from gateway.upstream.pool import PoolStatistics
 from gateway.upstream.transport import EngineTransport, Limits
 
@@ -28,7 +28,7 @@ class EngineResponse:
 
     Attributes:
         status: the HTTP status.
-        headers: the header fields; names are found in any case, several of a name are joined by commas.
+        headers: the header fields by their names in lower case; several of a name are joined by commas.
     """
 
     __slots__ = ("_body", "headers", "status")
@@ -51,7 +51,7 @@ class EngineResponse:
         self._body.resume()
 
     def leave(self, size: int) -> None:
-        """Fewer than `size` bytes may wait in the kernel, until more come or `look` is called; 0: none."""
+        """See `Body.leave`: what may wait in the kernel."""
         self._body.leave(size)
 
     def look(self) -> None:
@@ -77,6 +77,15 @@ class EngineResponse:
         if error is not None:
             raise error
         return b"".join(whole.pieces)
+
+
+def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """See `EngineResponse.headers`."""
+    headers: dict[str, str] = {}
+    for field, value in fields:
+        name, text = field.decode("latin-1").lower(), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
 
 
 class _Whole:
@@ -156,17 +165,22 @@ class EngineClient:
         if self._http.is_closed:
             raise EngineUnreachable("the client to the engines is closed")
         try:
-            request = outgoing(method, url, headers, body)
-            request.extensions["fresh"] = fresh
-            response = await (self._ask_control(request) if control else self._transport.handle_async_request(request))
+            target, fields = target_of(url), fields_of(headers)
+            if target.plain and not control:
+                answer, exchange = await self._transport.ask(method, target, fields, body, fresh=fresh)
+                return EngineResponse(answer.status, read_headers(answer.headers), exchange)
+            request = request_of(method, target, fields, body)
+            request.extensions.update(control=control, fresh=fresh)
+            response = await self._by_httpx(request, control=control)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise engine_error(e) from e
-        return EngineResponse(response.status_code, response.headers, response.extensions["body"])
+        return EngineResponse(response.status_code, read_headers(response.headers.raw), response.extensions["body"])
 
-    async def _ask_control(self, request: httpx.Request) -> httpx.Response:
-        """By way of httpx's own machinery, which costs as much as all the rest of a request."""
-        request.extensions["control"] = True
-        return await self._http.send(request, stream=True)
+    async def _by_httpx(self, request: httpx.Request, *, control: bool) -> httpx.Response:
+        """By way of httpx: control requests, whose cost does not matter, and engines behind TLS."""
+        if control:
+            return await self._http.send(request, stream=True)
+        return await self._transport.handle_async_request(request)
 
     def statistics(self) -> Mapping[str, PoolStatistics]:
         """By origin, `http://host:port`, and ` (control)` behind it for the control connections."""

@@ -96,26 +96,29 @@ class Connection(asyncio.BufferedProtocol):
     def leave_unread(self, size: int) -> None:
         """See `Carrier.leave_unread`. The kernel tells when so much is there, or the end (SO_RCVLOWAT)."""
         if size != self._unread and self._open and self._transport is not None:
+            if max(size, 1) != max(self._unread, 1):
+                option = (socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(size, 1))
+                self._transport.get_extra_info("socket").setsockopt(*option)
             self._unread = size
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(size, 1))
             self._read_in_rounds(size > 0)
 
-    def read_now(self) -> None:
+    def read_now(self) -> int:
         """See `Carrier.read_now`. The end, and what goes wrong, is left to the loop."""
         if not self._open or self._paused or self._exchange is None:
-            return
+            return 0
         try:
             size = os.readv(self._fd, (_BUFFER,))
         except BlockingIOError:
-            return
+            return 0
         except OSError:
             size = 0
         if size:
             self.buffer_updated(size)
         else:
             self._read_in_rounds(False)
+        return size
 
-    def _read_in_rounds(self, yes: bool) -> None:  # noqa: FBT001
+    def _read_in_rounds(self, yes: bool) -> None:
         """Who reads: `Rounds`, or the event loop."""
         if yes == self._in_rounds or self._rounds is None:
             return

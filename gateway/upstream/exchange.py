@@ -30,10 +30,10 @@ class Carrier(Protocol):
         """Read the socket again. Idempotent."""
 
     def leave_unread(self, size: int) -> None:
-        """Let the kernel keep fewer than `size` bytes to itself; 0: none."""
+        """Let the kernel keep fewer than `size` bytes to itself, and read the rest in rounds; 0: at once."""
 
-    def read_now(self) -> None:
-        """Read what the kernel keeps."""
+    def read_now(self) -> int:
+        """Read what the kernel keeps; how many bytes."""
 
     def release(self, *, reusable: bool) -> None:
         """The exchange is over: back to the pool, or aborted."""

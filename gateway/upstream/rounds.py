@@ -9,12 +9,16 @@ that never rest keep nobody from beginning.
 
 import asyncio
 import select
+from collections import deque
 from collections.abc import Callable
 
 from gateway.ticker import TICK, Alarm, Ticker
 
-TURN = 16
-"""Streams that are read before the event loop has its turn."""
+TURN = 16 * 1024
+"""Bytes that are read before the event loop has its turn; the last read may exceed it."""
+
+AT_ONCE = 64
+"""Streams that are asked for in one system call."""
 
 LOOKED_AT = 16
 """Wake-ups by which the pace is judged."""
@@ -28,13 +32,17 @@ class Rounds:
         self._ticker = ticker
         self._alarm = Alarm(self._turn)
         self._sockets = select.epoll()
-        self._readers: dict[int, Callable[[], None]] = {}
-        self._by_ticks = self._watching = False
+        self._readers: dict[int, Callable[[], int]] = {}
+        self._ready: deque[int] = deque()  # found to be so, and not read yet
+        self._by_ticks = self._watching = self._going_on = False
         self._turns = self._reads = 0
         self._since = 0.0
 
-    def join(self, fd: int, read: Callable[[], None]) -> None:
-        """Calls `read`, which does not raise, when there is something to read, be it the end, for as long as there is."""
+    def join(self, fd: int, read: Callable[[], int]) -> None:
+        """Calls `read` when there is something to read, be it the end, for as long as there is.
+
+        `read` gives the bytes that it read and does not raise; it may be called when nothing is there.
+        """
         self._readers[fd] = read
         self._sockets.register(fd, select.EPOLLIN)
         if not self._by_ticks and not self._watching:
@@ -54,29 +62,40 @@ class Rounds:
         self._sockets.close()
 
     def _stop(self) -> None:
+        self._ready.clear()
         self._ticker.cancel(self._alarm)
         if self._watching:
             self._loop.remove_reader(self._sockets.fileno())
         self._by_ticks = self._watching = False
 
     def _turn(self) -> None:
-        ready = self._sockets.poll(0, TURN)
-        for fd, _ in ready:
-            read = self._readers.get(fd)
+        room, ready = TURN, self._ready
+        found = 0
+        if not ready:
+            ready.extend(fd for fd, _ in self._sockets.poll(0, AT_ONCE))
+            found = len(ready)
+        while ready and room > 0:
+            read = self._readers.get(ready.popleft())
             if read is not None:  # else it left while the others were read
-                read()
+                room -= read()
+                self._reads += 1
         self._turns += 1
-        self._reads += len(ready)
         if self._turns >= LOOKED_AT:
             self._choose(self._loop.time())
-        if self._by_ticks:
-            if len(ready) < TURN:
-                self._ticker.set(self._alarm, self._loop.time())
-            else:
-                self._loop.call_soon(self._more)
+        if ready or found == AT_ONCE or (room <= 0 and self._by_ticks):
+            self._go_on()
+        elif self._by_ticks:
+            self._ticker.set(self._alarm, self._loop.time())
 
-    def _more(self) -> None:
-        if self._by_ticks:
+    def _go_on(self) -> None:
+        """After the event loop has had its turn."""
+        if not self._going_on:
+            self._going_on = True
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        self._going_on = False
+        if self._readers:
             self._turn()
 
     def _choose(self, now: float) -> None:

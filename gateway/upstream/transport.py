@@ -7,14 +7,15 @@ beside, so that lanes that are full starve no probe. The answer's `Body` is in `
 import asyncio
 import ssl
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import httpx
 
 from gateway.ticker import Ticker
 from gateway.upstream.answer import Answer
-from gateway.upstream.outgoing import serialized
+from gateway.upstream.exchange import Exchange
+from gateway.upstream.outgoing import OURS, Target, target_of, written
 from gateway.upstream.pool import Pool, PoolStatistics
 from gateway.upstream.rounds import Rounds
 from gateway.upstream.secure import SecurePool, stock_transport
@@ -51,27 +52,43 @@ class EngineTransport(httpx.AsyncBaseTransport):
         self._plain: dict[tuple[str, bool], Pool] = {}
         self._secure: dict[tuple[str, bool], SecurePool] = {}
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request and wait for the head of its answer. No time limit but that of the connect.
+    async def ask(
+        self,
+        method: str,
+        target: Target,
+        fields: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        *,
+        control: bool = False,
+        fresh: bool = False,
+    ) -> tuple[Answer, Exchange]:
+        """Send a request without TLS and wait for the head of its answer. No time limit but that of the connect.
+
+        `fields`: what `fields_of` gives. The exchange has to be closed.
 
         Raises:
             PoolExhausted: all connections of the origin are in use.
             httpx.TransportError: see `Pool.acquire` and `Exchange.head`.
         """
-        scheme = request.url.scheme
-        if scheme == "https":
-            return await self._secure_pool(request).request(request)
-        if scheme != "http":
-            raise httpx.UnsupportedProtocol("neither http nor https")
-        pieces = serialized(request, await request.aread())
-        connection = await self._plain_pool(request).acquire(fresh=bool(request.extensions.get("fresh")))
-        answer = Answer(max_head=self._limits.max_head, head_only=request.method == "HEAD")
-        exchange = connection.ask(pieces, answer)
+        connection = await self._plain_pool(target, control).acquire(fresh=fresh)
+        answer = Answer(max_head=self._limits.max_head, head_only=method == "HEAD")
+        exchange = connection.ask(written(method, target, fields, body), answer)
         try:
             await exchange.head()
         except BaseException:
             exchange.close()
             raise
+        return answer, exchange
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The same for httpx, and for engines behind TLS."""
+        target = target_of(str(request.url))
+        control, fresh = bool(request.extensions.get("control")), bool(request.extensions.get("fresh"))
+        if not target.plain:
+            return await self._secure_pool(target, control).request(request)
+        fields = [field for field in request.headers.raw if field[0].lower() not in OURS]
+        body = await request.aread()
+        answer, exchange = await self.ask(request.method, target, fields, body, control=control, fresh=fresh)
         return httpx.Response(answer.status, headers=answer.headers, stream=exchange, extensions={"body": exchange})
 
     def statistics(self) -> Mapping[str, PoolStatistics]:
@@ -88,16 +105,15 @@ class EngineTransport(httpx.AsyncBaseTransport):
         if self._rounds is not None:
             self._rounds.close()
 
-    def _plain_pool(self, request: httpx.Request) -> Pool:
-        key = self._key(request)
-        pool = self._plain.get(key)
+    def _plain_pool(self, target: Target, control: bool) -> Pool:
+        pool = self._plain.get((target.origin, control))
         if pool is None:
             if self._rounds is None and sys.platform == "linux":
                 self._rounds = Rounds(self._ticker or Ticker(asyncio.get_running_loop()))
-            limits, control = self._limits, key[1]
-            pool = self._plain[key] = Pool(
-                request.url.host,
-                request.url.port or 80,
+            limits = self._limits
+            pool = self._plain[target.origin, control] = Pool(
+                target.url.host,
+                target.url.port or 80,
                 size=limits.control_size if control else limits.pool_size,
                 keepalive=0 if control else limits.keepalive,
                 connect_timeout=limits.connect_timeout,
@@ -105,17 +121,13 @@ class EngineTransport(httpx.AsyncBaseTransport):
             )
         return pool
 
-    def _secure_pool(self, request: httpx.Request) -> SecurePool:
-        key = self._key(request)
-        pool = self._secure.get(key)
+    def _secure_pool(self, target: Target, control: bool) -> SecurePool:
+        pool = self._secure.get((target.origin, control))
         if pool is None:
             limits = self._limits
-            size = limits.control_size if key[1] else limits.pool_size
+            size = limits.control_size if control else limits.pool_size
             transport = stock_transport(size=size, keepalive=limits.keepalive, tls=limits.tls)
-            pool = self._secure[key] = SecurePool(transport, size=size, connect_timeout=limits.connect_timeout)
+            pool = self._secure[target.origin, control] = SecurePool(
+                transport, size=size, connect_timeout=limits.connect_timeout
+            )
         return pool
-
-    @staticmethod
-    def _key(request: httpx.Request) -> tuple[str, bool]:
-        url = request.url
-        return f"{url.scheme}://{url.netloc.decode('ascii')}", bool(request.extensions.get("control"))

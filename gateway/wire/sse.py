@@ -57,6 +57,10 @@ class SseDecoder:
         """Whether an event was too large: nothing more will come."""
         return self._broken
 
+    def is_before(self, data: bytes) -> bool:
+        """Whether `data` begins with a new event, and is no larger than one may be."""
+        return self._idle and len(data) <= self._max
+
     def plain(self, data: bytes) -> list[bytes] | None:
         """The data of each event if `data` is made of whole, unnamed, LF-ended events of one line; None if it is not.
 

@@ -57,7 +57,7 @@ async def test_a_stream_is_pushed_as_it_comes_and_its_connection_used_again() ->
         for _ in range(3):
             response = await post(client, engine.url)
             assert response.status == 200
-            assert response.headers.get("Content-Type") == "text/event-stream; charset=utf-8"
+            assert response.headers.get("content-type") == "text/event-stream; charset=utf-8"
             sink = await received(response)
             assert sink.pieces == [EVENT, EVENT]
             assert sink.endings == [None]

@@ -118,3 +118,38 @@ def _task() -> "asyncio.Task[object]":
     task = asyncio.current_task()
     assert task is not None
     return task
+
+
+class PlayedServer:
+    """A server that tells whoever listens."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[], None]] = []
+
+    def listen(self, tell: Callable[[], None]) -> Callable[[], None]:
+        self.listeners.append(tell)
+        return lambda: self.listeners.remove(tell)
+
+    def lose(self) -> None:
+        for tell in self.listeners:
+            tell()
+
+
+async def test_a_server_that_tells_of_it_needs_no_watcher() -> None:
+    server = PlayedServer()
+    tasks = len(asyncio.all_tasks())
+    hangup = Hangup(PlayedClient(), server.listen)
+    with pytest.raises(ClientGone):
+        await block(hangup, lambda: _same(len(asyncio.all_tasks()), tasks), server.lose)
+    assert server.listeners == []
+
+
+async def test_who_has_left_the_block_does_not_listen_any_more() -> None:
+    server = PlayedServer()
+    async with Hangup(PlayedClient(), server.listen):
+        await asyncio.sleep(0)
+    assert server.listeners == []
+
+
+def _same(one: int, other: int) -> None:
+    assert one == other

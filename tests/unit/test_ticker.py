@@ -78,7 +78,7 @@ def test_an_alarm_rings_once_not_early_and_a_tick_late_at_most(loop: Loop, ticke
 def test_timers_that_come_up_to_a_millisecond_early_do_not_make_the_loop_go_round_without_a_rest(
     loop: Loop, ticker: Ticker
 ) -> None:
-    """uvloop's do: they count whole milliseconds."""
+    """Uvloop's do: they count whole milliseconds."""
     start = loop.now
     for number in range(50):
         ticker.set(Alarm(lambda: None), start + number * 0.0037)

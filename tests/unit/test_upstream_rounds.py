@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.ticker import TICK, Ticker
-from gateway.upstream.rounds import LOOKED_AT, TURN, Rounds
+from gateway.upstream.rounds import AT_ONCE, LOOKED_AT, TURN, Rounds
 
 
 class Stream:
@@ -19,9 +19,13 @@ class Stream:
         self.came: list[bytes] = []
         self.at: list[int] = []
 
-    def read(self) -> None:
+    def read(self) -> int:
         global_order.append(self)
-        self.came.append(self.ours.recv(1))
+        try:
+            self.came.append(self.ours.recv(1))
+        except BlockingIOError:
+            return 0
+        return TURN // 16 if self.came[-1] else 0
 
     def close(self) -> None:
         self.ours.close()
@@ -39,7 +43,7 @@ async def rounds() -> Rounds:
 @pytest.fixture
 def streams() -> Iterator[list[Stream]]:
     global_order.clear()
-    made = [Stream() for _ in range(3 * TURN)]
+    made = [Stream() for _ in range(AT_ONCE + 10)]
     yield made
     for stream in made:
         stream.close()
@@ -52,7 +56,7 @@ def join(rounds: Rounds, *streams: Stream) -> None:
 
 async def until_read(count: int) -> None:
     async with asyncio.timeout(10):
-        while len(global_order) < count:
+        while len(global_order) < count:  # noqa: ASYNC110 - turns of the loop are what is counted
             await asyncio.sleep(0)
 
 
@@ -87,9 +91,9 @@ async def test_a_stream_that_left_is_not_read_even_if_it_was_ready_in_the_same_t
 ) -> None:
     one, other = streams[:2]
 
-    def read_and_dismiss() -> None:
-        one.read()
+    def read_and_dismiss() -> int:
         rounds.leave(other.ours.fileno())
+        return one.read()
 
     rounds.join(one.ours.fileno(), read_and_dismiss)
     join(rounds, other)
@@ -105,7 +109,7 @@ async def test_frequent_wake_ups_become_one_a_tick(rounds: Rounds, streams: list
     busy = streams[:4]
     join(rounds, *busy)
     loop = asyncio.get_running_loop()
-    looked_at = {stream: 0 for stream in busy}
+    looked_at = dict.fromkeys(busy, 0)
     until = loop.time() + 100 * TICK
     while loop.time() < until:
         for stream in busy:
@@ -149,7 +153,7 @@ async def test_streams_that_never_rest_all_have_their_turn_and_so_has_the_loop(
             turns += 1
             counts = [len(stream.came) for stream in streams]
             assert max(counts) - min(counts) <= 1 or len(global_order) == 50 * len(streams)
-    assert turns >= 50 * len(streams) / TURN
+    assert turns >= 50 * len(streams) / 32
     rounds.close()
 
 

@@ -19,6 +19,9 @@ class Passthrough:
     def match(self, data: bytes, now: float) -> int:  # noqa: D102
         return 0
 
+    def match_all(self, data: bytes, now: float) -> int:  # noqa: D102
+        return 0
+
     def add(self, reading: Reading, now: float) -> None:  # noqa: D102
         self._outbox.put(reading.data, reading.name)
         if reading.text or reading.tokens:

@@ -25,7 +25,7 @@ class Run:
     """Neighbouring pieces that have not left yet.
 
     Attributes:
-        data: the first piece, as it came.
+        data: the first piece, as it came; empty if its template writes the same.
         deadline: when its oldest token has waited long enough.
         tokens: how many it holds; `size` is the bytes they came in.
         piece: the first piece, which takes in what the others bring; None if a template has recognised them all.
@@ -54,7 +54,7 @@ class Run:
 
     def event(self) -> bytes:
         """The pieces as the data of one event: of a single piece its own bytes."""
-        if len(self.texts) == 1:
+        if len(self.texts) == 1 and self.data:
             return self.data
         text = "".join(self.texts)
         if self.template is not None:

@@ -30,6 +30,9 @@ class Strategy(Protocol):
     def match(self, data: bytes, now: float) -> int:
         """Takes an unnamed event if it is known without reading its JSON. The tokens in it; 0: it was not taken."""
 
+    def match_all(self, data: bytes, now: float) -> int:
+        """Takes whole encoded events if all are known without reading their JSON. The tokens in them; 0: none taken."""
+
     def add(self, reading: Reading, now: float) -> None:
         """Takes any other event."""
 
@@ -46,9 +49,9 @@ class Strategy(Protocol):
         """When something becomes due by itself."""
 
     def worth_reading(self) -> int:
-        """Bytes from which on what comes should be given at once. 0: any.
+        """Bytes from which on what comes should be given soon; fewer are one token, which would be held anyway.
 
-        Fewer are one token that would be held anyway: it may as well wait where it is, until something is due.
+        1: any, soon: together with that of other streams. 0: any, at once.
         """
 
     def flush(self, reason: FlushReason) -> None:

@@ -23,10 +23,11 @@ _PATTERNS: Mapping[str, re.Pattern[bytes]] = {
 class Template:
     """A head and a tail, and the key and choice of the pieces that have them.
 
-    A piece has more than `least` bytes, and its text is from `begin` to `end` of them.
+    A piece has more than `least` bytes, and its text is from `begin` to `end` of them. Of whole events, one after the
+    other, `first` is before the first text, `between` between two, `last` after the last one.
     """
 
-    __slots__ = ("begin", "choice", "end", "head", "key", "least", "tail")
+    __slots__ = ("begin", "between", "choice", "end", "first", "head", "key", "last", "least", "tail")
 
     def __init__(self, head: bytes, tail: bytes, piece: Piece) -> None:
         self.head: Final = head
@@ -34,8 +35,29 @@ class Template:
         self.least: Final = len(head) + len(tail)
         self.begin: Final = len(head)
         self.end: Final = -len(tail)
+        self.first: Final = b"data: " + head
+        self.last: Final = tail + b"\n\n"
+        self.between: Final = self.last + self.first
         self.key: Final = piece.key
         self.choice: Final = piece.choice
+
+    def texts(self, events: bytes) -> list[str] | None:
+        """The texts of whole events, if all of them have this template and none has an escape or no text; else None."""
+        if not (events.startswith(self.first) and events.endswith(self.last)):
+            return None
+        middle = events[len(self.first) : -len(self.last)]
+        if b"\\" in middle.replace(self.between, b""):
+            return None
+        pieces = middle.split(self.between)
+        try:
+            texts: list[str] = orjson.loads(b'["' + b'","'.join(pieces) + b'"]')
+        except orjson.JSONDecodeError:
+            return None
+        return texts if len(texts) == len(pieces) and "" not in texts else None
+
+    def event(self, text: str) -> bytes:
+        """The chunk with this text as a whole event."""
+        return self.first + orjson.dumps(text)[1:-1] + self.last
 
     def filled(self, text: str) -> bytes:
         """The chunk with this text."""

@@ -72,6 +72,30 @@ class WindowStrategy:
         self._grew(run, 1, len(data), now)
         return 1
 
+    def match_all(self, data: bytes, now: float) -> int:  # noqa: D102
+        template = self._templates[0] if self._templates else None
+        texts = template.texts(data) if template is not None else None
+        if template is None or not texts:
+            return 0
+        choice = self._choices[template.choice]
+        choice.gap.came(now, len(texts), apart=self.since is not None)
+        at, count, size = 0, len(texts), len(data) // len(texts)
+        while at < count:
+            run = choice.run
+            if run is None and count - at >= self._tokens and not self.reader_busy:
+                self._outbox.put_encoded(template.event("".join(texts[at : at + self._tokens])))
+                self._outbox.flushed(self._tokens, FlushReason.TOKENS)
+                at += self._tokens
+                continue
+            if run is None or run.key is not template.key:
+                run = self._run(choice, template.key, b"", now)
+            run.template = template
+            part = texts[at:] if self.reader_busy else texts[at : at + max(1, self._tokens - run.tokens)]
+            run.texts += part
+            self._hold(run, len(part), size * len(part))
+            at += len(part)
+        return count
+
     def add(self, reading: Reading, now: float) -> None:  # noqa: D102
         piece = pieces.piece_of(reading)
         if piece is None or not self._join(piece, reading, now):
@@ -103,11 +127,15 @@ class WindowStrategy:
         return self._open[0].deadline if self._open and not self.reader_busy else None
 
     def worth_reading(self) -> int:  # noqa: D102
-        if self.reader_busy or not self._templates or len(self._choices) != 1:
+        if not self._choices:
             return 0
+        if self.reader_busy or not self._templates or len(self._choices) != 1:
+            return 1
         template = self._templates[0]
         usual = self._choices[template.choice].gap.usual
-        return template.least + AROUND if usual is not None and usual < self._delay else 0
+        if usual is None:
+            return 1
+        return template.least + AROUND if usual < self._delay else 0
 
     def flush(self, reason: FlushReason) -> None:  # noqa: D102
         for run in self._open[:]:
@@ -178,6 +206,9 @@ class WindowStrategy:
     def _grew(self, run: Run, tokens: int, size: int, now: float, reason: FlushReason | None = None) -> None:
         """Counts what was added to a run. It leaves if there is a `reason`, or if it has filled the window."""
         run.choice.gap.came(now, apart=self.since is not None)
+        self._hold(run, tokens, size, reason)
+
+    def _hold(self, run: Run, tokens: int, size: int, reason: FlushReason | None = None) -> None:
         run.tokens += tokens
         run.size += size
         self.pending += size
