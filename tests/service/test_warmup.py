@@ -68,6 +68,7 @@ def bursts(engine: SimEngine) -> list[dict[str, Any]]:
 
 
 async def test_the_gateway_is_not_ready_and_gives_no_traffic_until_the_engine_is_warm() -> None:
+    """Case H66."""
     async with cold_gateway() as (gateway, engine, _):
         reasons = set()
         async with asyncio.timeout(20):
@@ -93,7 +94,7 @@ async def first_against_steady() -> float:
 
 
 async def test_the_first_burst_after_the_warm_up_waits_no_longer_than_the_next() -> None:
-    """A busy machine may spoil one try."""
+    """Case H66; a busy machine may spoil one try."""
     ratios: list[float] = []
     while len(ratios) < 3 and min(ratios, default=9) > 1.5:
         ratios.append(await first_against_steady())
@@ -125,6 +126,7 @@ async def test_an_engine_of_two_lanes_is_warmed_once_with_the_larger_number_of_s
         text = gateway.service.metrics.text().decode()
         assert 'tokenlane_engine_warmups_total{engine="lowlatency-0",outcome="steady"} 1.0' in text
         assert 'tokenlane_engine_warmup_seconds{engine="lowlatency-0"}' in text
+        assert "tokenlane_requests_total{" not in text
 
 
 async def test_prompts_are_random_ids_of_exact_lengths_up_to_what_the_engine_takes() -> None:
@@ -153,6 +155,20 @@ async def test_an_engine_that_was_restarted_is_warmed_again_before_it_gets_traff
         compiled = engine.compiled
         await burst(gateway)
         assert engine.compiled == compiled == 4
+
+
+async def test_a_lane_whose_engine_is_not_warm_holds_up_no_other_lane() -> None:
+    """Case H66."""
+    warm = SimSettings(ttft_ms=1, itl_ms=0.2, tokens=4)
+    async with SimEngine(warm) as engine, SimEngine(warm) as ill:
+        ill.set(fault="reset@1")
+        lanes = {"lowlatency": {"engines": [engine.url], "pool_size": 2}, "batch": {"engines": [ill.url]}}
+        async with running_gateway(settings(engine, topology="split", lanes=lanes)) as gateway:
+            await until(lambda: len(gateway.service.not_ready()) == 1)
+            assert (await gateway.http.post("/v1/chat/completions", json=CHAT)).status_code == 200
+            refused = await gateway.http.post("/v1/chat/completions", json=CHAT, headers={"x-tokenlane-lane": "batch"})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "no_engine")
+            assert int(refused.headers["retry-after"]) >= 1
 
 
 async def test_an_outage_of_an_engine_that_was_not_restarted_needs_no_warm_up() -> None:
