@@ -1,7 +1,7 @@
 """Real vLLM, an engine for each of two lanes, and a real gateway process in front of them, for the whole session.
 
 The engines take about a minute to start, and the first time ever one more to install. To use engines that already run,
-set TOKENLANE_E2E_ENGINES to what `run.py --engines-only` prints.
+set TOKENLANE_E2E_ENGINES to what `VLLM_ENABLE_RESPONSES_API_STORE=1 run.py --engines-only` prints.
 """
 
 import json
@@ -25,6 +25,9 @@ TO_STOP = 20
 """Seconds that the launcher has to stop two engines; it needs one or two."""
 TO_START = 30
 """Seconds that the gateway has to become ready in front of engines that are up."""
+
+KEEPS = {"VLLM_ENABLE_RESPONSES_API_STORE": "1"}
+"""Engines that keep responses, to be asked for by their id."""
 
 PATIENT = {"TOKENLANE_LANES__BATCH__BUFFER__TOKENS": "8", "TOKENLANE_LANES__BATCH__BUFFER__DELAY_MS": "900"}
 """A buffer that merges although an engine on one core says a token only every 20 to 90 ms."""
@@ -71,7 +74,8 @@ def engines() -> Iterator[dict[str, Engine]]:
         SCRIPTS / "run.py",
         "--engines-only",
     ]
-    with subprocess.Popen(guarded, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
+    variables = os.environ | KEEPS
+    with subprocess.Popen(guarded, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as launcher:
         assert launcher.stdin
         assert launcher.stdout
         try:
