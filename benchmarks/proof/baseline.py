@@ -69,6 +69,17 @@ def named(model: Path, view: Path) -> Path:
     return view
 
 
+def asked_of(view: Path, asked: Asked) -> Asked:
+    """The same asked of this server: it knows the model by its folder, and how to go on to the last token otherwise."""
+    config = json.loads((view / "config.json").read_text(encoding="utf-8"))
+    generation = {
+        "min_new_tokens": asked.tokens,
+        "eos_token_id": config["eos_token_id"],
+        "pad_token_id": config.get("pad_token_id", config["eos_token_id"]),
+    }
+    return replace(asked, model=str(view), extra={"generation_config": json.dumps(generation)}, to_the_end=False)
+
+
 def lenient(url: str, asked: Asked, load: Load) -> Cell:
     """A cell in which a stream that ends without `[DONE]` counts as good: `transformers serve` sends none."""
 

@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -32,7 +31,7 @@ from app.bench.load import Load
 from app.bench.target import target
 from benchmarks.proof import steps
 from benchmarks.proof.arrivals import WrongAnswer, arrivals
-from benchmarks.proof.baseline import lenient, most_users, transformers_serve
+from benchmarks.proof.baseline import asked_of, lenient, most_users, transformers_serve
 from benchmarks.proof.book import Book, say
 from benchmarks.proof.engine import Launcher, Place, Running
 from benchmarks.proof.gateway import single, split
@@ -151,7 +150,7 @@ def run(bench: Bench) -> None:
             bench.step("pool", 90, partial(pools, bench, engine))
             bench.step("nginx", 60, partial(proxies, bench, engine))
             bench.step("lanes", 300, partial(one_engine, bench, engine))
-            bench.step("baseline", 120, partial(levels_of, bench, engine))
+            bench.step("baseline", 120, partial(levels_of, bench, engine, bench.asked, "vLLM"))
     bench.step("lanes", 250, partial(engine_a_lane, bench))
     if not bench.options.dry:
         bench.step("baseline", 400, partial(others, bench))
@@ -242,11 +241,8 @@ def engine_a_lane(bench: Bench) -> None:
         steps.lanes_through(bench, settings, "split", both, idle=True)
 
 
-def levels_of(bench: Bench, engine: Running, name: str = "vLLM") -> None:
+def levels_of(bench: Bench, engine: Running, asked: Asked, name: str) -> None:
     """A server at 1, 4 and 8 users, and the most users for whom P95 of the first token is below a second."""
-    asked = bench.asked
-    if name != "vLLM":
-        asked = replace(asked, model=str(engine.process.log.parent / "model"))
     for users in (1, 4, 8):
         cell = lenient(engine.url, asked, closed(asked, users, 3))
         bench.book.add("baseline", {"server": name, "load": f"{users} users", "cell": cell})
@@ -266,12 +262,12 @@ def others(bench: Bench) -> None:
     for batching in (False, True):
         with transformers_serve(python, model, bench.folder / "transformers", batching=batching) as server:
             # it loads the model when it is first asked
-            view = replace(bench.asked, model=str(server.process.log.parent / "model"))
-            first = lenient(server.url, view, Load(concurrency=1, requests=1))
+            asked = asked_of(server.process.log.parent / "model", bench.asked)
+            first = lenient(server.url, asked, Load(concurrency=1, requests=1))
             if not first["ok"]:
                 bench.book.problem(server.name, f"{json.dumps(first['details'])} {server.process.tail(4)}")
                 continue
-            levels_of(bench, server, server.name)
+            levels_of(bench, server, asked, server.name)
 
 
 def starts(bench: Bench) -> None:

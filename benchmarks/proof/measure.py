@@ -48,6 +48,7 @@ class Asked:
         tokens: of an answer.
         scale: of all numbers of requests and durations: 1 for figures, less for a try.
         extra: more fields of each body.
+        to_the_end: ask with vLLM's `ignore_eos` for all tokens of an answer.
     """
 
     model: str
@@ -56,13 +57,20 @@ class Asked:
     tokens: int = 128
     scale: float = 1.0
     extra: Mapping[str, Any] = field(default_factory=dict)
+    to_the_end: bool = True
 
     def workload(self) -> Workload:
-        """The workload with a seed that no cache has seen; answers go on to their last token."""
+        """The workload with a seed that no cache has seen."""
         seed = secrets.randbelow(2**31)
         extra = dict(self.extra)
         return Workload(
-            self.model, self.endpoint, self.prompt, max_tokens=self.tokens, ignore_eos=True, seed=seed, extra=extra
+            self.model,
+            self.endpoint,
+            self.prompt,
+            max_tokens=self.tokens,
+            ignore_eos=self.to_the_end,
+            seed=seed,
+            extra=extra,
         )
 
     def many(self, number: float, least: int = 1) -> int:

@@ -1,6 +1,7 @@
 """Results as Markdown, and as a file."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ Tree = Mapping[str, Any]
 
 def write(file: Path, tree: Tree) -> None:
     """Writes a result as JSON."""
-    file.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+    fresh = file.with_suffix(f".{os.getpid()}")  # two processes may write, and others read meanwhile
+    fresh.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+    fresh.rename(file)
 
 
 def markdown(tree: Tree) -> str:
