@@ -32,7 +32,8 @@ class Expected:
         statuses: one of them.
         said: by a stream.
         endings: how a stream may end: "done", "error", "error done".
-        exact: all of `said` has to come; else a beginning of it is enough, as with a reset, which may overtake data.
+        exact: all of `said` has to come; else a beginning of it is enough, as with a reset, which may overtake data:
+            then the finish too, and the stream ends with an error.
         whole: the body of an answer that is not streamed, without its time; bytes if it is not JSON.
         retry_after: the engine's own.
     """
@@ -135,7 +136,9 @@ def _streamed(played: _Played) -> Expected:
     ending = last or ("done" if said.whole else "error")
     if last == "garbage":
         ending = "error"
-    return Expected(frozenset({200}), said, frozenset({ending}), exact=played.act is not Act.RESET)
+    if played.act is not Act.RESET:
+        return Expected(frozenset({200}), said, frozenset({ending}))
+    return Expected(frozenset({200}), said, frozenset({ending, "error"}), exact=False)
 
 
 def _readable(stream: bytes) -> tuple[list[bytes], str]:

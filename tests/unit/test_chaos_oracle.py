@@ -191,3 +191,14 @@ def test_the_request_of_a_name_is_always_the_same() -> None:
 def test_a_finish_said_twice_is_expected_once() -> None:
     truth = expected(ask("double_finish"), SIM)
     assert [len(choice.ends) for choice in truth.said.choices.values()] == [1]
+
+
+@pytest.mark.parametrize("came", [4, len(RIGHT) - 2, len(RIGHT) - 1])
+def test_a_reset_right_behind_the_finish_may_take_the_finish_with_it_and_then_the_stream_ends_with_an_error(
+    came: int,
+) -> None:
+    """The engine's own socket drops what it has not sent: its reset overtakes data, for every client there is."""
+    whole = came == len(RIGHT) - 1
+    end = b"[DONE]" if whole else ERROR
+    assert kinds(ask("reset@8"), streamed(*RIGHT[:came], end)) == []
+    assert kinds(ask("reset@8"), streamed(*RIGHT[: came - 1], b"[DONE]")) == ["lost"]
