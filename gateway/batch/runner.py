@@ -180,11 +180,12 @@ class Runner:
         try:
             raw = await asyncio.to_thread(self.blobs.read, line.input_file_id, line.start, line.length)
             return await self.executor.run(line, raw, cut)
+        except OSError as error:
+            self.report("a line cannot be read", batch=line.batch, line=line.number, error=repr(error))
+            return LaneDown(None) if not isinstance(error, FileNotFoundError) else _not_run(line)
         except Exception as error:  # noqa: BLE001 - a fault with one line, of this program or the disk, stops no other
             self.report("a line cannot be run", batch=line.batch, line=line.number, error=repr(error))
-            line_id = line_id_of(line.batch, line.number)
-            message = "The gateway failed with this request; its log tells the operator why."
-            return Result(LineState.FAILED, unanswered(line_id, line.custom_id, "internal_error", message))
+            return _not_run(line)
 
     async def _insist(self, write: Callable[[], Awaitable[object]]) -> None:
         """Writes what became of a line, however long the database is away: the answer was paid for."""
@@ -229,6 +230,12 @@ class Runner:
                 await self.ledger.renew(self.worker, self.clock())
             except StoreUnavailable as error:
                 self.report("leases cannot be renewed", error=str(error))
+
+
+def _not_run(line: Line) -> Result:
+    message = "The gateway failed with this request; its log tells the operator why."
+    line_id = line_id_of(line.batch, line.number)
+    return Result(LineState.FAILED, unanswered(line_id, line.custom_id, "internal_error", message))
 
 
 def _counts_as(outcome: Result | LaneDown | TryAgain | KeyGone) -> LineOutcome:

@@ -63,7 +63,7 @@ def _error_file_of(batch_id: str) -> str:
 
 
 async def ended(gateway: RunningGateway, batch: Batch) -> Batch:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while batch.status not in OVER:
             await asyncio.sleep(0.02)
             batch = await gateway.openai.batches.retrieve(batch.id)
@@ -283,7 +283,7 @@ async def test_a_batch_belongs_to_its_key_and_ends_with_it(engine: SimEngine, tm
         left = await create(gateway, chats(60))
         await store.revoke("one", 2.0)
         files = tmp_path / "files"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (errors := files / _error_file_of(left.id)).exists():  # noqa: ASYNC110 - its key can ask nothing
                 await asyncio.sleep(0.05)
         rows = [json.loads(line) for line in errors.read_text().splitlines()]

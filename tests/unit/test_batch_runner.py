@@ -156,7 +156,7 @@ class Works:
         return await self.desk.create(wish, None)
 
     async def until(self, batch: Batch, is_so: Callable[[Batch], bool]) -> Batch:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not is_so(found := await self.desk.batch(batch.id, None)):  # noqa: ASYNC110 - as clients do
                 await asyncio.sleep(0.01)
         return found
@@ -286,6 +286,21 @@ async def test_a_line_whose_engine_fails_is_tried_again_later(tmp_path: Path) ->
             return found.over
 
         assert (await there.until(batch, later)).completed == 3
+
+
+async def test_a_disk_that_cannot_be_read_for_a_while_costs_no_line(tmp_path: Path) -> None:
+    """Case H69: no thousand instant failures."""
+    broken = [OSError(errno.EIO, "Input/output error")] * 2
+    async with works(tmp_path, {f"id-{n}": list(broken) for n in range(4)}) as there:
+        batch = await there.ended(await there.batch(6))
+        assert (batch.completed, batch.failed) == (6, 0)
+        assert any("Input/output error" in report for report in there.reports)
+
+
+async def test_a_line_whose_file_is_gone_fails(tmp_path: Path) -> None:
+    async with works(tmp_path, {"id-1": [FileNotFoundError(errno.ENOENT, "gone")]}) as there:
+        batch = await there.ended(await there.batch(3))
+        assert (batch.completed, batch.failed) == (2, 1)
 
 
 async def test_a_fault_with_one_line_stops_no_other(tmp_path: Path) -> None:
