@@ -149,9 +149,9 @@ def run(bench: Bench) -> None:
             bench.step("gateway", 400, partial(steps.direct_and_gateway, bench, engine))
             bench.step("pool", 90, partial(pools, bench, engine))
             bench.step("nginx", 60, partial(proxies, bench, engine))
-            bench.step("lanes", 300, partial(one_engine, bench, engine))
+            bench.step("lanes", 600, partial(one_engine, bench, engine))
             bench.step("baseline", 120, partial(levels_of, bench, engine, bench.asked, "vLLM"))
-    bench.step("lanes", 250, partial(engine_a_lane, bench))
+    bench.step("lanes", 330, partial(engine_a_lane, bench))
     if not bench.options.dry:
         bench.step("baseline", 400, partial(others, bench))
     bench.step("warmup", 300, partial(starts, bench))
