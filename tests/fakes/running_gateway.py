@@ -132,14 +132,14 @@ def asked(engine: SimEngine) -> list[Request]:
 
 
 def settings_for(*engines: SimEngine, **changes: Any) -> Settings:
-    """Both lanes on the same engines, nothing logged."""
+    """Both lanes on the same engines, nothing logged, nothing warmed unless `changes` say so."""
     urls = [{"url": engine.url, "kind": "sim", "name": f"engine-{n}"} for n, engine in enumerate(engines)]
     lanes: dict[str, Any] = {"lowlatency": {"engines": urls}}
     lanes["batch"] = {"engines": [{**each, "name": f"batch-{each['name']}"} for each in urls]}
     for name, lane in changes.pop("lanes", {}).items():
         lanes.setdefault(name, {}).update(lane)
     server = {"port": 0, "access_log": False, **changes.pop("server", {})}
-    return Settings(lanes=lanes, server=server, **changes)
+    return Settings(lanes=lanes, server=server, **{"warmup": {"mode": "off"}, **changes})
 
 
 @asynccontextmanager

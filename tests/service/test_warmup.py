@@ -108,7 +108,7 @@ async def test_without_a_warm_up_the_first_bursts_pay_for_every_size() -> None:
         compiled = engine.compiled
         cold = max([await burst(gateway) for _ in range(4)])
         assert engine.compiled > compiled
-        assert cold > 3 * min([await burst(gateway) for _ in range(6)])
+        assert cold >= COLD.cold_ms / 1000
 
 
 async def test_an_engine_of_two_lanes_is_warmed_once_with_the_larger_number_of_slots() -> None:
