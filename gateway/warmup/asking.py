@@ -6,6 +6,7 @@ are small ones, which every vocabulary has. An engine without that endpoint gets
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -62,6 +63,7 @@ class Asker:
         model: the name of the model; None: the engine takes the one that it serves.
         answer_tokens: tokens that each request asks for.
         draw: makes the prompts.
+        clock: seconds; finer than the event loop's, which counts milliseconds with uvloop.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Asker:
         model: str | None = None,
         answer_tokens: int = 8,
         draw: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._url = url
@@ -82,6 +85,7 @@ class Asker:
         if model is not None:
             self._common["model"] = model
         self._draw = draw or random.Random()
+        self._clock = clock
         self._ways = [("/v1/completions", self._ids), ("/v1/chat/completions", self._words)]
 
     async def burst(self, size: Size) -> list[float]:
@@ -112,8 +116,7 @@ class Asker:
 
     async def _one(self, path: str, body: bytes) -> float:
         """The TTFT of one request, whose answer is read to its end. Raises EngineError."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
+        began = self._clock()
         try:
             response = await self._client.send("POST", self._url + path, headers=self._headers, body=body)
         except PoolExhausted as error:
@@ -121,7 +124,7 @@ class Asker:
         try:
             if response.status != 200:
                 raise EngineAnswered(response.status, await response.read(ERROR_LIMIT))
-            stream = FirstToken(clock)
+            stream = FirstToken(self._clock)
             response.attach(stream)
             return await stream.first - began
         finally:
