@@ -138,7 +138,8 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         observers.add(gateway.observe)
         await stack.enter_async_context(_watched(settings, lanes, client, observers))
         defaults = {name: lane.defaults.given() for name, lane in settings.lanes.items()}
-        names = LaneNames(tuple(lanes), settings.default_lane, settings.batch_lane, defaults)
+        priorities = {name: lane.priority for name, lane in settings.lanes.items() if lane.priority is not None}
+        names = LaneNames(tuple(lanes), settings.default_lane, settings.batch_lane, defaults, priorities)
         pace = Pace(settings.timeouts.commit_after_s, settings.timeouts.ping_s)
         models = ModelCatalogue(client, list(distinct))
         keys = Keys(settings)

@@ -134,6 +134,13 @@ class LaneSettings(Section):
     defaults: SamplingSettings = Field(
         default=SamplingSettings(), description="Fields that requests of the lane get which do not have them."
     )
+    priority: int | None = Field(
+        default=None,
+        ge=-(2**31),
+        le=2**31,
+        description="vLLM's priority of the lane's requests, lower first, whatever a client asks for itself. Only for "
+        "engines that run with --scheduling-policy priority. None: none is sent.",
+    )
     overflow: str | None = Field(
         default=None, description="Another lane that takes what this one has no room for. None: it is refused."
     )

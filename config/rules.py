@@ -53,6 +53,8 @@ def _lanes_exist(settings: "Settings") -> Iterator[str]:
             yield f"lanes.{name}.overflow: a lane cannot overflow into itself"
         elif lane.overflow is not None and lane.overflow not in settings.lanes:
             yield f"lanes.{name}.overflow: there is no lane {lane.overflow}; there are {known}"
+        elif lane.overflow is not None and lane.priority and settings.lanes[lane.overflow].priority is None:
+            yield f"lanes.{name}.overflow: engines of {lane.overflow} would refuse the priority {lane.priority}"
 
 
 def _engines_fit_the_topology(settings: "Settings") -> Iterator[str]:

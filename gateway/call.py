@@ -96,6 +96,8 @@ def read_call(
         changes["request_id"] = new_id(key)
     if choice.strip_tier:
         changes["service_tier"] = REMOVE
+    if "priority" in read and row.prioritized and choice.lane in lanes.priorities:
+        changes["priority"] = lanes.priorities[choice.lane]  # else a client could overtake its own lane
     if choice.model != read.get("model"):
         changes["model"] = choice.model
     counts = key is not None and key.tokens_per_minute is not None and stream and row.dialect == "openai"
@@ -104,7 +106,7 @@ def read_call(
         changes["stream_options"] = asks_usage
     return Call(
         endpoint=row,
-        body=_with_defaults(_edited(body, changes) if changes else body, read, row, lanes.defaults.get(choice.lane)),
+        body=_extended(_edited(body, changes) if changes else body, read, row, lanes, choice.lane),
         headers=_without_id(headers),
         stream=stream,
         lane=choice.lane,
@@ -117,10 +119,13 @@ def read_call(
     )
 
 
-def _with_defaults(body: bytes, read: Mapping[str, Any], row: Endpoint, defaults: Mapping[str, float] | None) -> bytes:
-    """The body with the lane's defaults for fields that the client did not send; a null is sent, too."""
-    missing = {name: value for name, value in (defaults or {}).items() if name in row.sampling and name not in read}
-    return extend(body, missing) if missing else body
+def _extended(body: bytes, read: Mapping[str, Any], row: Endpoint, lanes: LaneNames, lane: str) -> bytes:
+    """The body with what the lane adds: defaults for fields that the client did not send (a null is sent, too)."""
+    defaults = lanes.defaults.get(lane, {})
+    added: dict[str, float] = {name: defaults[name] for name in defaults if name in row.sampling and name not in read}
+    if lane in lanes.priorities and row.prioritized and "priority" not in read:
+        added["priority"] = lanes.priorities[lane]
+    return extend(body, added) if added else body
 
 
 def _with_usage(options: object) -> dict[str, Any] | None:

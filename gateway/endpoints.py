@@ -25,6 +25,7 @@ class Endpoint:
         tiers: service tiers of the endpoint's own API that say nothing about a lane; they go on to the engine.
         states_tier: the answer has `service_tier` at its top where the request had.
         sampling: fields that a lane may have defaults for.
+        prioritized: vLLM's own field `priority` exists.
         method: of the request to the engine.
     """
 
@@ -38,6 +39,7 @@ class Endpoint:
     tiers: frozenset[str] = frozenset()
     states_tier: bool = False
     sampling: frozenset[str] = frozenset()
+    prioritized: bool = False
     method: str = "POST"
 
 
@@ -72,6 +74,7 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
                 merges=True,
                 states_tier=True,
                 sampling=SAMPLING,
+                prioritized=True,
             ),
             Endpoint(
                 "/v1/completions",
@@ -81,6 +84,7 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
                 merges=True,
                 states_tier=True,
                 sampling=SAMPLING,
+                prioritized=True,
             ),
             Endpoint(
                 "/v1/responses",
@@ -90,6 +94,7 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
                 keeps=True,
                 states_tier=True,
                 sampling=SAMPLING,
+                prioritized=True,
             ),
             Endpoint(
                 "/v1/messages",

@@ -34,7 +34,7 @@ from benchmarks.proof.arrivals import WrongAnswer, arrivals
 from benchmarks.proof.baseline import asked_of, lenient, most_users, transformers_serve
 from benchmarks.proof.book import Book, say
 from benchmarks.proof.engine import Launcher, Place, Running
-from benchmarks.proof.gateway import single, split
+from benchmarks.proof.gateway import PRIORITIES, single, split
 from benchmarks.proof.gpu import SIMULATED, integers, leave
 from benchmarks.proof.measure import Asked, Interrupted, closed, levels
 from benchmarks.proof.process import ROOT, ProcessFailed, metric
@@ -228,7 +228,8 @@ def one_engine(bench: Bench, engine: Running) -> None:
     steps.lanes_shared(bench, engine, SLOTS)
     settings = single(engine.url, SLOTS, reserve=8)
     steps.lanes_through(bench, settings, "single, reserve", [engine], idle=False)
-    steps.lanes_through(bench, settings, "single, reserve and priority", [engine], idle=False, priority=-10)
+    urgent = {**settings, **PRIORITIES}
+    steps.lanes_through(bench, urgent, "single, reserve and priority", [engine], idle=False)
 
 
 def engine_a_lane(bench: Bench) -> None:

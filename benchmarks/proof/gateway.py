@@ -53,6 +53,10 @@ def split(lowlatency: str, batch: str, slots: Mapping[str, int]) -> Settings:
     return found
 
 
+PRIORITIES: Settings = {"lanes.lowlatency.priority": 0, "lanes.batch.priority": 1}
+"""For an engine with `--scheduling-policy priority`."""
+
+
 def single(engine: str, slots: int, reserve: int) -> Settings:
     """Both lanes on one engine, `reserve` of its slots kept for the low-latency lane."""
     return {

@@ -9,14 +9,13 @@ from functools import partial
 
 from benchmarks.proof import steps
 from benchmarks.proof.engine import Flags, Place, Running
-from benchmarks.proof.gateway import single, split
+from benchmarks.proof.gateway import PRIORITIES, single, split
 from benchmarks.proof.measure import warm
 from benchmarks.proof.steps import Bench
 
 HALF = ("--gpu-memory-utilization", "0.45", "--kv-cache-memory-bytes", "30G")
 """For two engines on one card. The size of the cache is stated, so that neither measures what the other takes."""
 RESERVE = 8
-URGENT = -10
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def one_engine(bench: Bench, cards: Sequence[int]) -> None:
             "lanes-single",
             75,
             lambda: steps.lanes_through(
-                bench, settings, "single, reserve and priority", [engine], idle=False, priority=URGENT
+                bench, {**settings, **PRIORITIES}, "single, reserve and priority", [engine], idle=False
             ),
         )
 

@@ -165,18 +165,16 @@ class Arrangement:
     engines: tuple[str, ...]
 
 
-def side_by_side(bench: Bench, how: Arrangement, users: Sequence[int], priority: int | None = None) -> None:
+def side_by_side(bench: Bench, how: Arrangement, users: Sequence[int]) -> None:
     """Chat alone (0 users) or beside so many users of a batch.
 
     Args:
         bench: of the session.
         how: the arrangement.
         users: of the batch, a measurement each.
-        priority: that chat asks for itself, of an engine with `--scheduling-policy priority`.
     """
     options = bench.options
-    extra = {**bench.asked.extra, **({} if priority is None else {"priority": priority})}
-    ask = replace(bench.asked, prompt=(options.chat_prompt,), tokens=options.chat_tokens, extra=extra)
+    ask = replace(bench.asked, prompt=(options.chat_prompt,), tokens=options.chat_tokens)
     work = replace(bench.asked, prompt=(options.batch_prompt,), tokens=options.batch_tokens)
     chat = Chat(how.chat, ask, options.chat_rate, options.chat_seconds)
     for count in users:
@@ -198,15 +196,13 @@ def lanes_shared(bench: Bench, engine: Running, slots: int) -> None:
         side_by_side(bench, how, users)
 
 
-def lanes_through(
-    bench: Bench, settings: Settings, name: str, engines: Sequence[Running], *, idle: bool, priority: int | None = None
-) -> None:
+def lanes_through(bench: Bench, settings: Settings, name: str, engines: Sequence[Running], *, idle: bool) -> None:
     """Two lanes of a gateway."""
     with ExitStack() as stack:
         gateway = bench.gateway(settings, name.replace(" ", "-").replace(",", ""), stack)
         urls = tuple(engine.url for engine in engines)
         how = Arrangement(name, target(gateway.url, lane="lowlatency"), gateway.url, "batch", urls)
-        side_by_side(bench, how, (0, *bench.options.batch_users) if idle else bench.options.batch_users, priority)
+        side_by_side(bench, how, (0, *bench.options.batch_users) if idle else bench.options.batch_users)
 
 
 def direct_and_gateway(bench: Bench, engine: Running) -> None:

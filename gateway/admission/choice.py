@@ -31,13 +31,15 @@ STATED = {"priority": "priority", "scale": "priority", "default": "default", "au
 class LaneNames:
     """The lanes that there are, in the order of configuration, and which of them have a role.
 
-    `defaults` has by lane what its requests get for fields that they do not have.
+    `defaults` has by lane what its requests get for fields that they do not have, `priorities` the engine's priority
+    of its requests where there is one.
     """
 
     names: tuple[str, ...]
     interactive: str
     batch: str
     defaults: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,23 @@ def test_an_endpoint_gets_the_fields_that_it_has_and_no_others() -> None:
     assert {defaulted(path, b'{"model":"m"}') for path in others} == {b'{"model":"m"}'}
 
 
+def test_a_lane_with_a_priority_puts_it_into_every_request_of_its_own_whatever_the_client_asks_for() -> None:
+    lanes = LaneNames(("fast", "slow"), "fast", "slow", priorities={"fast": 0, "slow": 1})
+
+    def sent(path: str, body: bytes, **headers: str) -> bytes:
+        return read_call(path, body, headers, lanes=lanes, default="fast", request_id="r").body
+
+    slow = {"x-tokenlane-lane": "slow"}
+    assert sent("/v1/chat/completions", b'{"model":"m"}') == b'{"model":"m","priority":0}'
+    assert sent("/v1/responses", b'{"model":"m"}', **slow) == b'{"model":"m","priority":1}'
+    assert sent("/v1/completions", b'{"priority": -9, "n":1.0}', **slow) == b'{"priority": 1,"n":1.0}'
+    assert sent("/v1/messages", b'{"model":"m"}', **slow) == b'{"model":"m"}'
+
+
+def test_a_lane_without_a_priority_leaves_the_clients_alone() -> None:
+    assert defaulted("/v1/chat/completions", b'{"priority":5,"temperature":1,"seed":1}').startswith(b'{"priority":5')
+
+
 def test_defaults_are_those_of_the_lane_that_is_chosen() -> None:
     slow = {"x-tokenlane-lane": "slow"}
     assert defaulted("/v1/chat/completions", b'{"model":"m"}', **slow) == b'{"model":"m"}'
