@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -75,6 +75,43 @@ def _write(cycle: RequestResponseCycle, write: Callable[[bytes], None], data: by
     return True
 
 
+class HeadFirst:
+    """A transport that writes the head of a response together with what follows it in the same turn of the event loop.
+
+    The server writes them one by one, and each write is a system call and a segment. Everything else is the
+    transport's own.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Writes, or keeps until the end of this turn what begins as a response."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        elif data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Closes after everything is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+
 class BoundedHttp(HttpToolsProtocol):
     """One client connection. `scope["state"]` holds what `abort`, `direct`, `listen`, `unsent` and `writer` need."""
 
@@ -86,6 +123,10 @@ class BoundedHttp(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._listeners: set[Callable[[], None]] = set()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client is there."""
+        super().connection_made(cast("asyncio.Transport", HeadFirst(transport, self.loop)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
