@@ -53,13 +53,10 @@ class Wholes:
             idle_since: since when no more than a trickle runs; None while more does.
             judged_since: what came before says nothing of the lines that run now.
         """
-        for answer in answers:
-            if idle_since is not None and answer.came >= idle_since:
-                self._idle.append(answer)
-            if answer.came >= judged_since:
-                self._judged.append(answer)
-        while self._judged and self._judged[0].came < judged_since:
-            self._judged.popleft()
+        if idle_since is not None:
+            self._idle.extend(answer for answer in answers if answer.came >= idle_since)
+        judged = [answer for answer in (*self._judged, *answers) if answer.came >= judged_since]
+        self._judged = deque(judged, maxlen=JUDGED)
 
     def forget(self, before: float) -> None:
         """What came before that is not usual any more."""
