@@ -70,9 +70,17 @@ def default(bench: Bench, cards: Sequence[int]) -> None:
         (engine,) = up(bench, stack, [("default", flags_of(bench, "default"), place)])
         bench.step("cold", 25, lambda: steps.bursts(bench, engine, "no warm-up", 0, turns=2))
         bench.step("rows-default", 45, lambda: steps.rows(bench, engine, "default"))
-        bench.step("lanes-shared", 170, lambda: steps.lanes_shared(bench, engine, 96))
-        bench.step("gateway", 130, lambda: steps.direct_and_gateway(bench, engine))
-        bench.step("interval-1", 45, lambda: steps.interval(bench, engine, 1, gateway=True))
+        bench.step("lanes-shared", 150, lambda: steps.lanes_shared(bench, engine, 96))
+
+
+def front(bench: Bench, cards: Sequence[int]) -> None:
+    """The same engine started again, with what it compiled kept; then a gateway in front of it."""
+    with ExitStack() as stack:
+        (engine,) = up(bench, stack, [("default", flags_of(bench, "default"), bench.place(cards[0], "kept"))])
+        bench.step("kept", 15, lambda: steps.bursts(bench, engine, "no warm-up, compiled files kept", 0))
+        warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
+        bench.step("gateway", 110, lambda: steps.direct_and_gateway(bench, engine))
+        bench.step("interval-1", 40, lambda: steps.interval(bench, engine, 1, gateway=True))
 
 
 def starts(bench: Bench, cards: Sequence[int]) -> None:
@@ -119,6 +127,22 @@ def one_engine(bench: Bench, cards: Sequence[int]) -> None:
         )
 
 
+def smaller(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
+    """The profile for both lanes on one engine, with fewer tokens a step than it says."""
+
+    def run(bench: Bench, cards: Sequence[int]) -> None:
+        name = f"single-{tokens}"
+        flags = flags_of(bench, "single", "--max-num-batched-tokens", str(tokens))
+        with ExitStack() as stack:
+            (engine,) = up(bench, stack, [(name, flags, bench.place(cards[0], "kept"))])
+            settings = {**single(engine.url, flags.slots or 96, RESERVE), **PRIORITIES}
+            warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
+            how = f"single, reserve and priority, {tokens} tokens a step"
+            bench.step(f"lanes-{name}", 80, lambda: steps.lanes_through(bench, settings, how, [engine], idle=True))
+
+    return run
+
+
 def two_cards(bench: Bench, cards: Sequence[int]) -> None:
     """An engine a lane, a card each."""
     with ExitStack() as stack:
@@ -151,7 +175,7 @@ def _split(bench: Bench, step: str, name: str, engines: Sequence[Running]) -> No
             warm(engine.url, bench.asked, bench.asked.many(64, 2))
         steps.lanes_through(bench, settings, name, engines, idle=True)
 
-    bench.step(step, 130, work)
+    bench.step(step, 110, work)
 
 
 def profile(name: str) -> Callable[[Bench, Sequence[int]], None]:
@@ -160,7 +184,7 @@ def profile(name: str) -> Callable[[Bench, Sequence[int]], None]:
     def run(bench: Bench, cards: Sequence[int]) -> None:
         with ExitStack() as stack:
             (engine,) = up(bench, stack, [(name, flags_of(bench, name), bench.place(cards[0], "kept"))])
-            bench.step(f"rows-{name}", 55, lambda: steps.rows(bench, engine, name))
+            bench.step(f"rows-{name}", 45, lambda: steps.rows(bench, engine, name))
 
     return run
 
@@ -179,14 +203,17 @@ def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
 
 
 SESSIONS: dict[str, Session] = {
-    "default": Session(("cold", "rows-default", "lanes-shared", "gateway", "interval-1"), 1, 10, default),
+    "default": Session(("cold", "rows-default", "lanes-shared"), 1, 6, default),
     "starts": Session(("cold-singles", "cold-warmup"), 1, 5.5, starts),
-    "single": Session(("rows-single", "lanes-single"), 1, 7, one_engine),
-    "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 7, two_cards),
-    "one-card": Session(("lanes-one-card",), 1, 6, one_card),
-    "high-concurrency": Session(("rows-high-concurrency",), 1, 4, profile("high-concurrency")),
-    "kv-cache": Session(("rows-kv-cache",), 1, 4, profile("kv-cache")),
-    "interval-4": Session(("interval-4",), 1, 3.5, sending(4)),
-    "interval-8": Session(("interval-8",), 1, 3.5, sending(8)),
+    "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 6, two_cards),
+    "single": Session(("rows-single", "lanes-single"), 1, 5.5, one_engine),
+    "front": Session(("kept", "gateway", "interval-1"), 1, 5, front),
+    "one-card": Session(("lanes-one-card",), 1, 5, one_card),
+    "single-512": Session(("lanes-single-512",), 1, 4, smaller(512)),
+    "high-concurrency": Session(("rows-high-concurrency",), 1, 3.5, profile("high-concurrency")),
+    "interval-4": Session(("interval-4",), 1, 3, sending(4)),
+    "single-1024": Session(("lanes-single-1024",), 1, 4, smaller(1024)),
+    "kv-cache": Session(("rows-kv-cache",), 1, 3.5, profile("kv-cache")),
+    "interval-8": Session(("interval-8",), 1, 3, sending(8)),
 }
 STEPS = tuple(step for session in SESSIONS.values() for step in session.steps)
