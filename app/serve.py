@@ -24,7 +24,7 @@ from config.settings import ServerSettings, Settings
 
 log = structlog.get_logger("tokenlane")
 
-GC_THRESHOLDS = (10_000, 10, 10)
+GC_THRESHOLDS = (2_000, 10, 50)
 """Objects more than before at which the youngest are looked through; how many times until the next generation is."""
 
 LOOK_AGAIN = 0.05
