@@ -281,6 +281,10 @@ async def test_a_batch_belongs_to_its_key_and_ends_with_it(engine: SimEngine, tm
         engine.set(ttft_ms=300.0)
         gateway.openai = one
         left = await create(gateway, chats(60))
+        async with asyncio.timeout(60):
+            while left.status != "in_progress":
+                await asyncio.sleep(0.02)
+                left = await one.batches.retrieve(left.id)
         await store.revoke("one", 2.0)
         files = tmp_path / "files"
         async with asyncio.timeout(60):
