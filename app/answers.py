@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.hangup import Hangup
-from app.protocol import listen
+from app.line import listen
 from gateway.call import Call
 from gateway.endpoints import shape_of
 from gateway.errors import ClientError, GatewayError

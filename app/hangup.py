@@ -55,6 +55,7 @@ class Hangup:
         block, self._block = self._block, None
         if self._stop is not None:
             self._stop()
+            self._stop = None  # it refers to this
         if self._watcher is not None and not self._watcher.done():
             self._watcher.cancel()
             await asyncio.wait((self._watcher,))

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.answers import ErrorResponse, headers_of, note
 from app.begun import Rest, begin
 from app.hangup import Hangup
-from app.protocol import abort, direct, listen, never, unsent, writer
+from app.line import abort, line_of, listen
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError
 from gateway.gateway import Gateway, Passage
@@ -29,6 +29,11 @@ class Pace:
 
     commit_after: float = 5.0
     ping: float = 10.0
+
+
+def _never(_data: bytes) -> bool:
+    """A server that can write no piece of a body at once."""
+    return False
 
 
 class TokenStream(EventSourceResponse):
@@ -46,11 +51,13 @@ class TokenStream(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the request from the queue to its end."""
         hangup = Hangup(receive, listen(scope))
-        events = EventWriter(send, direct(scope, send), self._pace, lambda: self._start(passage), writer(scope))
+        line = line_of(scope)
+        body, put = (send, _never) if line is None else (line.send or send, line.write)
+        events = EventWriter(send, body, self._pace, lambda: self._start(passage), put)
         try:
             async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, events:
                 await passage.open()
-                await passage.pump(events.write, unsent(scope))
+                await passage.pump(events.write, int if line is None else line.unsent)
                 await events.end()
         except ClientError:
             await abort(scope, receive)
@@ -82,7 +89,7 @@ class EventWriter:
     """
 
     def __init__(
-        self, send: Send, body: Send, pace: Pace, start: Callable[[], Message], put: Callable[[bytes], bool] = never
+        self, send: Send, body: Send, pace: Pace, start: Callable[[], Message], put: Callable[[bytes], bool] = _never
     ) -> None:
         self._send = send
         self._body = body

@@ -42,6 +42,10 @@ class Deadlines:
     whole: float = 1800.0
 
 
+def _nothing() -> None:
+    """What an alarm does when its stream is over."""
+
+
 class Relay:
     """One stream on its way from an engine to a client. It is the sink of the engine's answer.
 
@@ -148,6 +152,7 @@ class Relay:
         """Gives back the timers. The engine's answer is closed by whoever opened it."""
         self._watch_timer.cancel()
         self._ticker.cancel(self._alarm)
+        self._alarm.ring = _nothing  # else it and this would refer to each other, and wait for the collector
         self._write = None
 
     # Where both sides meet.

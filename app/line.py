@@ -1,0 +1,133 @@
+"""What a request may ask of the connection it came on, beside ASGI.
+
+ASGI has no close at once, no word for bytes that the client has not taken, no call when the client leaves, and it wants
+a message and a coroutine for every piece of a body. Where the server is ours it puts a `Line` into the request's scope.
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from app.hangup import Listen
+
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Line:
+    """The line of one request, until its response is complete or its client is gone. Then it does nothing any more.
+
+    It lets go of the connection at its end, so that a request leaves no cycle of references behind.
+    """
+
+    __slots__ = ("_cycle", "_listeners", "_transport")
+
+    def __init__(self, cycle: RequestResponseCycle, transport: asyncio.Transport) -> None:
+        self._cycle: RequestResponseCycle | None = cycle
+        self._transport = transport
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def send(self) -> Send | None:
+        """The server's own `send`, without what surrounds it on the way to the endpoint; None at the end."""
+        return None if self._cycle is None else cast("Send", self._cycle.send)
+
+    def write(self, data: bytes) -> bool:
+        """Writes a piece of a chunked body that has begun, if nothing has to be waited for; tells whether it did."""
+        cycle = self._cycle
+        if cycle is None or cycle.flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
+            return False
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
+
+    def unsent(self) -> int:
+        """How many bytes that were written the client's socket has not taken yet."""
+        return 0 if self._cycle is None else self._transport.get_write_buffer_size()
+
+    def listen(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """Calls `tell` when the client is gone, soon if it is already. What it returns undoes that."""
+        if self._transport.is_closing():
+            asyncio.get_running_loop().call_soon(tell)
+        listeners = self._listeners
+        listeners.append(tell)
+        return lambda: listeners.remove(tell)
+
+    def abort(self) -> None:
+        """Closes with a reset: in order, the system would keep what the client has not read for as long as it likes."""
+        with suppress(OSError, ValueError):  # the client was quicker, and nothing is left to be set
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self._transport.abort()
+
+    def lost(self) -> None:
+        """The client is gone."""
+        for tell in tuple(self._listeners):
+            tell()
+        self.end()
+
+    def end(self) -> None:
+        """The response is complete."""
+        self._cycle = None
+
+
+def line_of(scope: Scope) -> Line | None:
+    """The line of a request, None where the server is another one."""
+    line: Line | None = scope["state"].get("line")
+    return line
+
+
+def listen(scope: Scope) -> Listen | None:
+    """How a request hears that its client has left; None where only ASGI's `receive` tells."""
+    line = line_of(scope)
+    return None if line is None else line.listen
+
+
+async def abort(scope: Scope, receive: Receive) -> None:
+    """Closes the request's connection at once, whatever is still to be written, and waits until it is closed."""
+    line = line_of(scope)
+    if line is None:
+        return
+    line.abort()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class HeadFirst:
+    """A transport that writes the head of a response together with what follows it in the same turn of the event loop.
+
+    The server writes them one by one, and each write is a system call and a segment. Everything else is the
+    transport's own.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Writes, or keeps until the end of this turn what begins as a response."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        elif data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Closes after everything is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
