@@ -45,10 +45,9 @@ class Template:
         """The texts of whole events, if all of them have this template and none has an escape or no text; else None."""
         if not (events.startswith(self.first) and events.endswith(self.last)):
             return None
-        middle = events[len(self.first) : -len(self.last)]
-        if b"\\" in middle.replace(self.between, b""):
+        pieces = events[len(self.first) : -len(self.last)].split(self.between)
+        if b"\\" in b"".join(pieces):
             return None
-        pieces = middle.split(self.between)
         try:
             texts: list[str] = orjson.loads(b'["' + b'","'.join(pieces) + b'"]')
         except orjson.JSONDecodeError:
