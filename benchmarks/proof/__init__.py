@@ -8,6 +8,7 @@
     measure, background         the load, by `app.bench`
     book, tables                results as they come, and as Markdown
     steps, sessions             what is measured, and on which engine
+    batches, ordeal             a batch beside chat, and through restarts; offline, watch, postgres are what they need
     arrivals, proxy, baseline   events as a socket gets them, nginx, `transformers serve`
 
 Nothing waits without a limit, and every figure is written as soon as it is there.

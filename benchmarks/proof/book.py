@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1
-SECTIONS = ("engines", "bursts", "rows", "lanes", "compare", "interval", "pools", "arrivals", "baseline", "problems")
+SECTIONS = (
+    "engines", "bursts", "rows", "lanes", "compare", "interval", "pools", "arrivals", "baseline", "batch", "restarts",
+    "problems",
+)  # fmt: skip
 """Lists that a book may have; which entries each holds is told where they are measured."""
 
 _BEGAN = time.monotonic()

@@ -3,6 +3,7 @@
     gateway    the engine itself against a gateway in front of it, in turns
     pool       pool_size 4 against 32: requests a second, time in the queue, refusals
     nginx      when events arrive: engine, gateway, nginx without and with proxy_buffering
+    batch      2,000 lines of the Batch API beside chat, through restarts and kills, then on PostgreSQL
     lanes      chat beside saturated batch work: no lanes, one engine with two lanes, an engine a lane
     baseline   the same model by `transformers serve`
     warmup     the first burst after a start: cold, after three requests, after `tokenlane engine warmup`
@@ -29,7 +30,7 @@ from app.bench.facts import facts
 from app.bench.limits import allow_sockets
 from app.bench.load import Load
 from app.bench.target import target
-from benchmarks.proof import steps
+from benchmarks.proof import batches, steps
 from benchmarks.proof.arrivals import WrongAnswer, arrivals
 from benchmarks.proof.baseline import asked_of, lenient, most_users, transformers_serve
 from benchmarks.proof.book import Book, say
@@ -42,7 +43,7 @@ from benchmarks.proof.proxy import BUFFERED, UNTOLD, nginx
 from benchmarks.proof.steps import Bench, Cores
 from benchmarks.proof.tables import markdown, write
 
-STEPS = ("gateway", "pool", "nginx", "lanes", "baseline", "warmup")
+STEPS = ("gateway", "pool", "nginx", "batch", "lanes", "baseline", "warmup")
 SLOTS = 32
 LIMIT_MS = 1000
 OFFLINE = {
@@ -77,6 +78,11 @@ def parser() -> argparse.ArgumentParser:
     add("--chat-tokens", type=int, default=16, help="of an answer (%(default)s)")
     add("--chat-rate", type=float, default=0.7, help="arrivals a second (%(default)s)")
     add("--chat-seconds", type=float, default=60, help="for which chat arrives (%(default)s)")
+    add("--chat-requests", type=int, default=90, help="of chat alone, and beside a batch (%(default)s)")
+    add("--lines", type=int, default=2000, help="of the batch beside chat (%(default)s)")
+    add("--lines-postgres", type=int, default=600, help="of the batch on PostgreSQL; 0: none (%(default)s)")
+    add("--line-prompt", type=int, default=16, help="words of a line (%(default)s)")
+    add("--line-tokens", type=int, default=8, help="of a line's answer (%(default)s)")
     add("--most-users", type=int, default=64, help="that the search of baseline tries (%(default)s)")
     add("--gateway-set", action="append", default=[], metavar="PATH=VALUE", help="a setting of every gateway")
     add("--engine-command", help="another command than vLLM's: words {port} {model} {flags} {max_num_seqs} are filled")
@@ -142,13 +148,14 @@ def places(engines: int) -> list[Place]:
 
 def run(bench: Bench) -> None:
     """All steps that were asked for."""
-    if any(bench.wants(step) for step in ("gateway", "pool", "nginx", "lanes", "baseline")):
+    if any(bench.wants(step) for step in ("gateway", "pool", "nginx", "batch", "lanes", "baseline")):
         with ExitStack() as stack:
             (engine,) = engines(bench, stack, ["engine"])
             lenient(engine.url, bench.asked, Load(concurrency=4, requests=8))  # what is slow once
             bench.step("gateway", 400, partial(steps.direct_and_gateway, bench, engine))
             bench.step("pool", 90, partial(pools, bench, engine))
             bench.step("nginx", 60, partial(proxies, bench, engine))
+            bench.step("batch", 780, partial(batches.both, bench, engine))
             bench.step("lanes", 600, partial(one_engine, bench, engine))
             bench.step("baseline", 120, partial(levels_of, bench, engine, bench.asked, "vLLM"))
     bench.step("lanes", 330, partial(engine_a_lane, bench))

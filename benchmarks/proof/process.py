@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -65,6 +66,23 @@ class Process:
         while more := {pid for pid, parent in parents.items() if parent in members} - members:
             members |= more
         return sum(_cpu_seconds(pid) for pid in members)
+
+    def end(self, number: signal.Signals, patience: float) -> float:
+        """Sends a signal to the process itself and waits until it has ended; returns the seconds that took.
+
+        Raises:
+            ProcessFailed: it has ended before, or lives after `patience` seconds.
+        """
+        began = time.monotonic()
+        leaders = [pid for pid, parent in _parents().items() if parent == self._guard.pid and os.getsid(pid) == pid]
+        if not leaders:
+            raise ProcessFailed(f"{self.name} has ended already: {self.tail()}")
+        os.kill(leaders[0], number)
+        try:
+            self._guard.wait(patience)
+        except subprocess.TimeoutExpired as error:
+            raise ProcessFailed(f"{self.name} lives {patience:.0f} s after {number.name}: {self.tail()}") from error
+        return time.monotonic() - began
 
     def stop(self, grace: float) -> None:
         """Ends it and waits; the guard kills what is left after its grace."""

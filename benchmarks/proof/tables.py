@@ -140,6 +140,39 @@ def _baseline(entry: Tree) -> list[str]:
     return [entry["server"], entry["load"], *figures]
 
 
+def _batch(entry: Tree) -> list[str]:
+    chat, batch = entry["chat"], entry["batch"]
+    figures = [pair(chat["ttft_ms"]), ratio(entry["p95_ratio"]), middle(chat["tpot_ms"])] if chat else ["-"] * 3
+    told = ["-"] * 4
+    if batch:
+        rest = batch["longest_rest_s"]
+        told = [
+            str(batch["lines"]),
+            number(batch["lines_per_s"]),
+            "-" if rest is None else number(rest),
+            f"{number(batch['pace_p50'] or 0)} / {number(batch['pace_most'] or 0)}",
+        ]
+    return [entry["who"], *figures, *told, wrong(chat) if chat else "-"]
+
+
+def ratio(value: float | None) -> str:
+    """Two digits, or nothing."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _restart(entry: Tree) -> list[str]:
+    again = entry["ran_again"]
+    return [
+        entry["how"],
+        str(entry["lines"]),
+        str(entry["results"]),
+        ", ".join(entry["wrong"]) or "none",
+        f"{entry['recorded_before']} / {entry['changed']}",
+        "-" if again is None else f"{again:.0f} of {entry['may_run_again']:.0f}",
+        ", ".join(f"{name} {number(seconds)}" for name, seconds in entry["seconds"].items()),
+    ]
+
+
 Writer = tuple[str, Sequence[str], Callable[[Tree], list[str]]]
 TABLES: dict[str, Writer] = {
     "engines": ("Engines", ("engine", "start, s", "flags", "left out"), _engine),
@@ -182,6 +215,22 @@ TABLES: dict[str, Writer] = {
         "transformers serve and vLLM",
         ("server", "load", "TTFT mean, ms", "TTFT P50 / P95, ms", "TPOT, ms", "tok/s", "errors"),
         _baseline,
+    ),
+    "batch": (
+        "A batch beside chat on one engine (the first token's P95 may be 1.3 times that of chat alone)",
+        (
+            *("who", "chat TTFT P50 / P95, ms", "P95 / alone", "chat TPOT, ms", "lines", "lines/s"),
+            *("longest time without a line, s", "lines at once, P50 / most", "chat errors"),
+        ),
+        _batch,
+    ),
+    "restarts": (
+        "Gateways that were stopped and killed in the middle of a batch",
+        (
+            *("what happened", "lines", "results", "missing, twice, bad, changed, miscounted"),
+            *("recorded before / changed later", "lines that ran again, of those that may", "seconds"),
+        ),
+        _restart,
     ),
 }
 """Section of a book -> its title, its columns and what an entry is in them."""
