@@ -63,8 +63,9 @@ fmt: $(DEV_READY) ## format, and fix what can be fixed
 bench-micro: $(DEV_READY) ## measure the hot paths
 	$(BIN)/python -m pytest benchmarks/micro --benchmark-only $(ARGS)
 
-bench-load: $(DEV_READY) ## measure what the buffer does to streams, against the engine itself
-	$(BIN)/python benchmarks/load/buffer.py $(ARGS)
+bench-load: $(DEV_READY) ## measure what the buffer does to streams, and what tokenlane costs beside nginx
+	$(BIN)/python -m benchmarks.load.buffer $(ARGS)
+	$(BIN)/python -m benchmarks.load.peers $(ARGS)
 
 chaos: $(DEV_READY) ## an hour of failing engines and odd clients (MINUTES=10)
 	$(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) $(ARGS)
