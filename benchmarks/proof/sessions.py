@@ -1,21 +1,30 @@
 """Which engines run, and the steps that are done while they do. The order is that of importance."""
 
+import itertools
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.proof import steps
+from benchmarks.proof.book import say
 from benchmarks.proof.engine import Flags, Place, Running
 from benchmarks.proof.gateway import PRIORITIES, single, split
+from benchmarks.proof.lengths import GRAIN, Swept, asker, swept
 from benchmarks.proof.measure import warm
 from benchmarks.proof.steps import Bench
 
 HALF = ("--gpu-memory-utilization", "0.45", "--kv-cache-memory-bytes", "30G")
 """For two engines on one card. The size of the cache is stated, so that neither measures what the other takes."""
+THIRD = ("--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", "16G")
+"""For three."""
 RESERVE = 8
+STEP = 8192
+"""Tokens of a step, by vLLM's default for a large card."""
+COVERED = ("--max-num-batched-tokens", "1024")
+"""No step is larger than the largest CUDA graph that vLLM captures for this model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,20 @@ def up(bench: Bench, stack: ExitStack, wanted: Sequence[tuple[str, Flags, Place]
     return found
 
 
+def settled(bench: Bench, engine: Running, flags: Flags, budget: float = 240) -> Swept:
+    """Prompts of all lengths that a step of this engine may have, so that none is met first in a figure."""
+    most = min(_last(flags, "--max-num-batched-tokens"), _last(flags, "--max-model-len") - GRAIN)
+    told = swept(asker(engine.url, bench.asked.model), most, bench.asked.short(budget))
+    say(f"{engine.name}: {told.late} of {told.asked} lengths were late, {told.seconds:.1f} s")
+    return told
+
+
+def _last(flags: Flags, name: str) -> int:
+    """The last value of a flag, which is the one that counts."""
+    values = [int(value) for word, value in itertools.pairwise(flags.words) if word == name]
+    return values[-1] if values else STEP
+
+
 def emptied(place: Place) -> None:
     """Nothing that was compiled before is left: the engine starts as on a new machine."""
     if place.caches is not None:
@@ -69,6 +92,7 @@ def default(bench: Bench, cards: Sequence[int]) -> None:
     with ExitStack() as stack:
         (engine,) = up(bench, stack, [("default", flags_of(bench, "default"), place)])
         bench.step("cold", 25, lambda: steps.bursts(bench, engine, "no warm-up", 0, turns=2))
+        settled(bench, engine, flags_of(bench, "default"))
         bench.step("rows-default", 45, lambda: steps.rows(bench, engine, "default"))
         bench.step("lanes-shared", 150, lambda: steps.lanes_shared(bench, engine, 96))
 
@@ -78,32 +102,48 @@ def front(bench: Bench, cards: Sequence[int]) -> None:
     with ExitStack() as stack:
         (engine,) = up(bench, stack, [("default", flags_of(bench, "default"), bench.place(cards[0], "kept"))])
         bench.step("kept", 15, lambda: steps.bursts(bench, engine, "no warm-up, compiled files kept", 0))
+        settled(bench, engine, flags_of(bench, "default"))
         warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
         bench.step("gateway", 110, lambda: steps.direct_and_gateway(bench, engine))
         bench.step("interval-1", 40, lambda: steps.interval(bench, engine, 1, gateway=True))
 
 
 def starts(bench: Bench, cards: Sequence[int]) -> None:
-    """Two fresh engines on one card: one gets three single requests before its first burst, the other our warm-up."""
-    wanted = [
-        (name, flags_of(bench, "default", *HALF), bench.place(cards[0], name))
-        for name in ("cold-singles", "cold-warmup")
-        if bench.wants(name)
-    ]
+    """Fresh engines on one card: one gets three single requests before its first burst, the other our warm-up."""
+    flags = flags_of(bench, "default", *HALF)
+    _fresh(bench, cards[0], {"cold-singles": flags, "cold-warmup": flags})
+
+
+def covered(bench: Bench, cards: Sequence[int]) -> None:
+    """Fresh engines whose steps fit their graphs, without a warm-up and with ours; and one with larger steps."""
+    small = flags_of(bench, "single", *COVERED, *THIRD)
+    large = flags_of(bench, "single", "--max-num-batched-tokens", "2048", *THIRD)
+    _fresh(bench, cards[0], {"covered": small, "covered-warmup": small, "lengths": large})
+
+
+def _fresh(bench: Bench, card: int, engines: Mapping[str, Flags]) -> None:
+    wanted = [(name, flags, bench.place(card, name)) for name, flags in engines.items() if bench.wants(name)]
     for _, _, place in wanted:
         emptied(place)
     with ExitStack() as stack:
-        for engine in up(bench, stack, wanted):
-            bench.step(engine.name, 60, partial(_after, bench, engine))
+        for engine, (_, flags, _) in zip(up(bench, stack, wanted), wanted, strict=True):
+            bench.step(engine.name, 60, partial(_after, bench, engine, flags))
 
 
-def _after(bench: Bench, engine: Running) -> None:
-    if engine.name == "cold-singles":
-        steps.bursts(bench, engine, "three single requests", steps.singles(bench, engine))
-    else:
-        steps.bursts(
-            bench, engine, "tokenlane engine warmup", steps.warmed_up(bench, engine, max(bench.options.bursts))
-        )
+def _after(bench: Bench, engine: Running, flags: Flags) -> None:
+    most = max(bench.options.bursts)
+    match engine.name:
+        case "cold-singles":
+            steps.bursts(bench, engine, "three single requests", steps.singles(bench, engine))
+        case "cold-warmup":
+            steps.bursts(bench, engine, "tokenlane engine warmup", steps.warmed_up(bench, engine, most))
+        case "covered":
+            steps.bursts(bench, engine, "no warm-up, 1,024 tokens a step", 0, turns=2)
+        case "covered-warmup":
+            seconds = steps.warmed_up(bench, engine, most)
+            steps.bursts(bench, engine, "tokenlane engine warmup, 1,024 tokens a step", seconds)
+        case _:
+            steps.bursts(bench, engine, "prompts of all lengths", settled(bench, engine, flags).seconds)
 
 
 def one_engine(bench: Bench, cards: Sequence[int]) -> None:
@@ -112,6 +152,7 @@ def one_engine(bench: Bench, cards: Sequence[int]) -> None:
     with ExitStack() as stack:
         (engine,) = up(bench, stack, [("single", flags, bench.place(cards[0], "kept"))])
         settings = single(engine.url, flags.slots or 96, RESERVE)
+        settled(bench, engine, flags)
         if not bench.wants("rows-single"):
             warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
         bench.step("rows-single", 50, lambda: steps.rows(bench, engine, "single"))
@@ -136,6 +177,7 @@ def smaller(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
         with ExitStack() as stack:
             (engine,) = up(bench, stack, [(name, flags, bench.place(cards[0], "kept"))])
             settings = {**single(engine.url, flags.slots or 96, RESERVE), **PRIORITIES}
+            settled(bench, engine, flags)
             warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
             how = f"single, reserve and priority, {tokens} tokens a step"
             bench.step(f"lanes-{name}", 80, lambda: steps.lanes_through(bench, settings, how, [engine], idle=True))
@@ -164,7 +206,10 @@ def _lanes(bench: Bench, stack: ExitStack, cards: Sequence[int], more: Sequence[
         (name, flags_of(bench, name, *more), bench.place(card, "kept"))
         for name, card in zip(names, cards, strict=False)
     ]
-    return up(bench, stack, wanted)
+    engines = up(bench, stack, wanted)
+    for engine, (_, flags, _) in zip(engines, wanted, strict=True):
+        settled(bench, engine, flags)
+    return engines
 
 
 def _split(bench: Bench, step: str, name: str, engines: Sequence[Running]) -> None:
@@ -183,7 +228,9 @@ def profile(name: str) -> Callable[[Bench, Sequence[int]], None]:
 
     def run(bench: Bench, cards: Sequence[int]) -> None:
         with ExitStack() as stack:
-            (engine,) = up(bench, stack, [(name, flags_of(bench, name), bench.place(cards[0], "kept"))])
+            flags = flags_of(bench, name)
+            (engine,) = up(bench, stack, [(name, flags, bench.place(cards[0], "kept"))])
+            settled(bench, engine, flags)
             bench.step(f"rows-{name}", 45, lambda: steps.rows(bench, engine, name))
 
     return run
@@ -196,6 +243,7 @@ def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
         flags = flags_of(bench, "default", "--stream-interval", str(tokens))
         with ExitStack() as stack:
             (engine,) = up(bench, stack, [(f"interval-{tokens}", flags, bench.place(cards[0], "kept"))])
+            settled(bench, engine, flags)
             warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
             bench.step(f"interval-{tokens}", 30, lambda: steps.interval(bench, engine, tokens, gateway=False))
 
@@ -204,16 +252,17 @@ def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
 
 SESSIONS: dict[str, Session] = {
     "default": Session(("cold", "rows-default", "lanes-shared"), 1, 6, default),
-    "starts": Session(("cold-singles", "cold-warmup"), 1, 5.5, starts),
-    "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 6, two_cards),
-    "single": Session(("rows-single", "lanes-single"), 1, 5.5, one_engine),
-    "front": Session(("kept", "gateway", "interval-1"), 1, 5, front),
-    "one-card": Session(("lanes-one-card",), 1, 5, one_card),
-    "single-512": Session(("lanes-single-512",), 1, 4, smaller(512)),
-    "high-concurrency": Session(("rows-high-concurrency",), 1, 3.5, profile("high-concurrency")),
-    "interval-4": Session(("interval-4",), 1, 3, sending(4)),
-    "single-1024": Session(("lanes-single-1024",), 1, 4, smaller(1024)),
-    "kv-cache": Session(("rows-kv-cache",), 1, 3.5, profile("kv-cache")),
-    "interval-8": Session(("interval-8",), 1, 3, sending(8)),
+    "starts": Session(("cold-singles", "cold-warmup"), 1, 4, starts),
+    "covered": Session(("covered", "covered-warmup", "lengths"), 1, 6, covered),
+    "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 5, two_cards),
+    "single": Session(("rows-single", "lanes-single"), 1, 4.5, one_engine),
+    "front": Session(("kept", "gateway", "interval-1"), 1, 4.5, front),
+    "single-1024": Session(("lanes-single-1024",), 1, 3, smaller(1024)),
+    "one-card": Session(("lanes-one-card",), 1, 3.5, one_card),
+    "single-512": Session(("lanes-single-512",), 1, 3, smaller(512)),
+    "interval-4": Session(("interval-4",), 1, 2.5, sending(4)),
+    "high-concurrency": Session(("rows-high-concurrency",), 1, 2.5, profile("high-concurrency")),
+    "interval-8": Session(("interval-8",), 1, 2.5, sending(8)),
+    "kv-cache": Session(("rows-kv-cache",), 1, 2.5, profile("kv-cache")),
 }
 STEPS = tuple(step for session in SESSIONS.values() for step in session.steps)

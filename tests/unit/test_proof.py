@@ -16,6 +16,7 @@ from benchmarks.proof.book import Book, merged
 from benchmarks.proof.engine import Flags, Launcher, Place, known
 from benchmarks.proof.gateway import single, split
 from benchmarks.proof.gpu import dealt, parser
+from benchmarks.proof.lengths import ENOUGH, lengths, swept
 from benchmarks.proof.measure import Asked, closed
 from benchmarks.proof.plot import bursts, lanes
 from benchmarks.proof.process import Process, ProcessFailed, running
@@ -85,6 +86,31 @@ def test_every_step_belongs_to_one_session_and_can_be_asked_for() -> None:
     names = [step for session in SESSIONS.values() for step in session.steps]
     assert len(names) == len(set(names))
     assert parser().parse_args(["--out", "x", "--steps", ",".join(names)]).steps == tuple(names)
+
+
+def test_each_32_tokens_have_two_lengths_one_of_them_a_multiple_of_16() -> None:
+    found = sorted(lengths(2048))
+    assert {(length + 31) // 32 for length in found if length % 16 == 0} == set(range(1, 65))
+    assert {(length + 31) // 32 for length in found if length % 16} == set(range(1, 65))
+
+
+def test_lengths_are_asked_until_none_of_a_dozen_was_late() -> None:
+    met: set[int] = set()
+
+    def ask(length: int) -> float:
+        seconds = 0.02 if length <= 1024 or length in met else 0.8
+        met.add(length)
+        return seconds
+
+    compiling, compiled = swept(ask, 8192, 1e9), swept(ask, 8192, 1e9)
+    assert compiling.asked == 2 * 256
+    assert compiling.late == 2 * (256 - 32)
+    assert (compiled.asked, compiled.late) == (ENOUGH, 0)
+
+
+def test_lengths_end_when_their_time_is_over() -> None:
+    times = iter(range(1000))
+    assert swept(lambda length: 0.02, 8192, 5, lambda: next(times)).asked == 5
 
 
 def test_users_are_dealt_out_to_the_groups_of_the_background() -> None:
