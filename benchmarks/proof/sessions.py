@@ -64,7 +64,7 @@ def up(bench: Bench, stack: ExitStack, wanted: Sequence[tuple[str, Flags, Place]
     return found
 
 
-def settled(bench: Bench, engine: Running, flags: Flags, budget: float = 240) -> Swept:
+def settled(bench: Bench, engine: Running, flags: Flags, budget: float = 120) -> Swept:
     """Prompts of all lengths that a step of this engine may have, so that none is met first in a figure."""
     most = min(_last(flags, "--max-num-batched-tokens"), _last(flags, "--max-model-len") - GRAIN)
     told = swept(asker(engine.url, bench.asked.model), most, bench.asked.short(budget))
