@@ -9,7 +9,7 @@ from app.hangup import Hangup
 from app.line import listen
 from gateway.call import Call
 from gateway.endpoints import shape_of
-from gateway.errors import ClientError, GatewayError
+from gateway.errors import ClientError, GatewayError, settle
 from gateway.gateway import Gateway, Passage
 from gateway.wire import render
 
@@ -65,6 +65,7 @@ class ErrorResponse(Response):
         """Sends it."""
         answer = render.answer(self._error, shape_of(scope["path"]))
         headers = {**self._more, **dict(answer.headers), "cache-control": "no-store"}
+        settle(self._error)
         await Response(answer.body, answer.status, headers, media_type=answer.content_type)(scope, receive, send)
 
 

@@ -59,8 +59,10 @@ class Line:
 
     def abort(self) -> None:
         """Closes with a reset: in order, the system would keep what the client has not read for as long as it likes."""
-        with suppress(OSError, ValueError):  # the client was quicker, and nothing is left to be set
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        own = self._transport.get_extra_info("socket")
+        if own is not None:  # else the client was quicker
+            with suppress(OSError, ValueError):
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._transport.abort()
 
     def lost(self) -> None:
@@ -127,7 +129,33 @@ class HeadFirst:
         self._flush()
         self._transport.close()
 
+    def lost(self) -> None:
+        """The connection is closed: lets go of the transport, which knows its protocol, which knows this."""
+        self._head = b""
+        self._transport = _CLOSED
+
     def _flush(self) -> None:
         if self._head:
             head, self._head = self._head, b""
             self._transport.write(head)
+
+
+class _Closed(asyncio.Transport):
+    """What is left of a transport whose connection is closed."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """It is."""
+
+    abort = pause_reading = resume_reading = close
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Nobody reads it."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+_CLOSED = _Closed()

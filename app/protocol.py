@@ -43,6 +43,7 @@ class BoundedHttp(HttpToolsProtocol):
         for line in tuple(self._lines):
             self._lines.discard(line)
             line.lost()
+        cast("HeadFirst", self.transport).lost()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""

@@ -18,7 +18,7 @@ from app.begun import Rest, begin
 from app.hangup import Hangup
 from app.line import abort, line_of, listen
 from gateway.call import Call
-from gateway.errors import ClientError, GatewayError
+from gateway.errors import ClientError, GatewayError, settle
 from gateway.gateway import Gateway, Passage
 from gateway.wire.sse import COMMENT_PING
 
@@ -59,12 +59,14 @@ class TokenStream(EventSourceResponse):
                 await passage.open()
                 await passage.pump(events.write, int if line is None else line.unsent)
                 await events.end()
-        except ClientError:
+        except ClientError as error:
             await abort(scope, receive)
+            settle(error)
         except GatewayError as error:
             if not passage.committed:
                 await ErrorResponse(error, headers_of(passage))(scope, receive, send)
             await events.end(passage.error_event(error))
+            settle(error)
         except Exception as error:  # ours: the client is told like of any other, and the log too
             await events.end(passage.error_event(error))
             raise

@@ -233,3 +233,17 @@ class ClientGone(ClientError):
 
 class ClientTooSlow(ClientError):
     """The client did not read for as long as the write deadline."""
+
+
+def settle(error: BaseException) -> None:
+    """Lets go of the way an error came, once everybody has been told of it.
+
+    The frames of its traceback often refer to it, and to all that a request held: a cycle that only the garbage
+    collector would find, and collections are rare while the gateway serves.
+    """
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is not None and each.__traceback__ is not None:
+            each.__traceback__ = None
+            left += [each.__cause__, each.__context__]

@@ -32,6 +32,7 @@ from gateway.errors import (
     GatewayError,
     KeyRejected,
     Refused,
+    settle,
 )
 from gateway.gateway import Gateway
 from gateway.keys.key import Key
@@ -119,6 +120,7 @@ class Executor:
         try:
             answer = await self._fetch(self._call(line, raw, request_id), cut)
         except GatewayError as error:
+            settle(error)
             if (later := self._later(line, error)) is not None:
                 return later
             return Result(LineState.FAILED, _failed(line_id, line, request_id, error))
