@@ -159,6 +159,8 @@ def _checked(body: bytes, cell: Cell, wanted: Wanted) -> tuple[str, int]:
 
 def _check_stamps(text: str, tokens: int) -> None:
     stamps = STAMP.findall(text.encode())
+    if not stamps:
+        raise Wrong("no token has its time: does the engine get the request's x-sim headers?")
     if len(stamps) != tokens or len(text) != 18 * tokens or stamps != sorted(stamps):
         raise Wrong(f"{len(stamps)} of {tokens} tokens, or not in order")
 

@@ -73,6 +73,9 @@ CELLS = {
 PROSE = Cell("prose", clients=1, gap=0, tokens=64, stamped=False)
 """Whether a proxy gives the engine's text, all of it and nothing else: letters of several scripts, quotes, escapes."""
 
+STAMPED = replace(PROSE, name="stamped", stamped=True)
+"""Whether a proxy hands the engine the headers of a request: pace and stamps are asked for by them."""
+
 PLAIN = replace(CELLS["plain"], clients=1, answers=1)
 """The same for a whole answer; the text is that of all answers of the cell."""
 

@@ -4,6 +4,8 @@ All proxies run at once, each with the same core to itself while it is asked, an
 finish, its usage, its `[DONE]`. Each round asks all of them in turn, cell after cell; `direct` is the engine without a
 proxy, and so the limit of what can be measured. nginx takes part where it is installed, others as they are given:
 
+It has to hand the engine the headers of a request, by which pace and stamps are asked for.
+
     python -m benchmarks.load.peers --peer 'other=other-proxy --port {port} --upstream {engine}' --json
 """
 

@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.load.answers import Wanted, judge
-from benchmarks.load.cells import PLAIN, PROSE, Cell
+from benchmarks.load.cells import PLAIN, PROSE, STAMPED, Cell
 from benchmarks.load.client import ask_all
 from benchmarks.load.figures import Figures, figures
 from benchmarks.load.metering import Meter, machine
@@ -106,7 +106,7 @@ class Stage:
 
     def _wrong(self, proxy: Proxy) -> str | None:
         """What is wrong with its answers; those of the first that is asked, the engine, are what is wanted later."""
-        for port, cell in product(proxy.ports, (PROSE, PLAIN)):
+        for port, cell in product(proxy.ports, (PROSE, STAMPED, PLAIN)):
             [recording] = ask_all([port], cell)
             seen = judge(recording, cell, self._wanted.get(cell.stream, Wanted()))
             if seen.wrong is not None:

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.micro.crowd import STREAMS as CROWD
+from benchmarks.micro.crowd import crowd
+from benchmarks.micro.flow import TOKENS as READ
+from benchmarks.micro.flow import chunk, flow
 from gateway.buffer import TokenBuffer, Window
 from gateway.errors import EngineBroke
 from gateway.wire import render
@@ -17,12 +21,6 @@ from gateway.wire.request import edit, read_object
 from gateway.wire.sse import SseDecoder
 
 TOKENS = 1000
-
-
-def chunk(delta: dict[str, Any], **more: Any) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, "token_ids": None} | more
-    head = {"id": "chatcmpl-9aa1a2709fcf612c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-oss-20b"}
-    return b"data: " + json.dumps({**head, "choices": [choice]}, separators=(",", ":")).encode() + b"\n\n"
 
 
 def entry(text: str) -> dict[str, Any]:
@@ -59,10 +57,11 @@ def test_buffer_one_event_a_piece(benchmark: BenchmarkFixture, kind: str) -> Non
     assert benchmark(drained, STREAMS[kind], 0.003)
 
 
-def test_buffer_four_events_a_piece(benchmark: BenchmarkFixture) -> None:
-    events = STREAMS["plain"]
-    pieces = [b"".join(events[at : at + 4]) for at in range(0, TOKENS, 4)]
-    assert benchmark(drained, pieces, 0.012)
+@pytest.mark.parametrize("events", [2, 4, 16])
+def test_buffer_several_events_a_piece(benchmark: BenchmarkFixture, events: int) -> None:
+    plain = STREAMS["plain"]
+    pieces = [b"".join(plain[at : at + events]) for at in range(0, TOKENS, events)]
+    assert benchmark(drained, pieces, 0.003 * events)
 
 
 def test_buffer_that_holds_nothing(benchmark: BenchmarkFixture) -> None:
@@ -101,3 +100,18 @@ REQUEST_STEPS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("step", REQUEST_STEPS)
 def test_request(benchmark: BenchmarkFixture, step: str) -> None:
     assert benchmark(REQUEST_STEPS[step])
+
+
+def test_flush_of_two_tokens_from_connection_to_connection(benchmark: BenchmarkFixture) -> None:
+    with flow() as made:
+        writes, tokens = made.client.writes, made.buffer.stats.tokens
+        benchmark(made.step)
+        assert made.buffer.stats.tokens - tokens == READ * (made.client.writes - writes)
+
+
+def test_round_of_a_crowd(benchmark: BenchmarkFixture) -> None:
+    with crowd() as made:
+        reads = made.reads
+        benchmark(made.step)
+        assert made.reads > reads
+        assert (made.reads - reads) % CROWD == 0

@@ -99,6 +99,7 @@ def test_several_tokens_of_one_event_are_as_many_tokens() -> None:
     ("events", "complaint"),
     [
         (stream(stamp(1), stamp(41)), "2 of 3 tokens"),
+        (stream("prose"), "x-sim headers"),
         (stream(stamp(1), stamp(41), stamp(21)), "not in order"),
         (stream(stamp(1), "!", stamp(21) + stamp(41)), "3 of 3 tokens"),
         (stream(stamp(1), stamp(21), stamp(41), finish="stop"), "finish"),

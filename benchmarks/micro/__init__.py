@@ -1,0 +1,1 @@
+"""What pieces of the hot path cost: `make bench-micro`."""
