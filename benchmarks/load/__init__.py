@@ -7,6 +7,7 @@ Nothing but this repository is needed:
     python -m benchmarks.load.flame     where the CPU goes, as a picture (needs py-spy)
 
     cells, client, answers    what is asked, how, and what came of it
+    flames                    what the picture is made of
     stage, proxies, metering  the processes, and what they use
     figures, report           numbers, tables and files
 

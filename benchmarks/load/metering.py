@@ -15,13 +15,17 @@ class Meter:
     def __init__(self, pid: int) -> None:
         self._pid = pid
 
+    def pids(self) -> set[int]:
+        """Their numbers."""
+        return below(self._pid, _parents())
+
     def cpu(self) -> float:
         """Seconds of CPU that they have used, and those that they have waited for."""
-        return sum(_cpu(pid) for pid in below(self._pid, _parents()))
+        return sum(map(_cpu, self.pids()))
 
     def memory(self) -> int:
         """Bytes of memory that they hold; what several share counts several times."""
-        return sum(_resident(pid) for pid in below(self._pid, _parents()))
+        return sum(map(_resident, self.pids()))
 
 
 def machine() -> float:

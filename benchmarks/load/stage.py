@@ -92,6 +92,10 @@ class Stage:
             memory=meter.memory() if meter else None,
         )
 
+    def pids(self, proxy: Proxy) -> set[int]:
+        """The processes of a proxy that was started."""
+        return self._meters[proxy.name].pids()
+
     def _used(self, meter: Meter | None) -> tuple[float, float, float, float]:
         """Seconds: of the clock, of CPU of a proxy, of engines and client, of everything on the machine."""
         own = time.process_time() + sum(each.cpu() for each in self._engine_meters)
