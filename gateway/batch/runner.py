@@ -27,6 +27,9 @@ from gateway.telemetry import BatchLines, LineOutcome, Observer, ignore
 LOOK_S = 0.25
 """Seconds between two looks at the interactive lane while lines run."""
 
+PAUSED_S = 0.05
+"""The same while a line could run and is held back."""
+
 RETRY_S = 1.0
 """Seconds until a line that failed is tried again; twice as long each time."""
 
@@ -122,9 +125,14 @@ class Runner:
                 self._running[task] = cut
                 task.add_done_callback(self._ended)
             if not claimed:
-                if not self._running:
+                if not self._running and not self.pacing.paused:
                     self._moves_bell.set()  # a batch may be complete
-                await _rest(self._lines_bell, LOOK_S if self._running or self.outage.on else self.poll_s)
+                await _rest(self._lines_bell, self._until_next_look())
+
+    def _until_next_look(self) -> float:
+        if self.pacing.paused and not self.outage.on:
+            return PAUSED_S
+        return LOOK_S if self._running or self.outage.on else self.poll_s
 
     async def _claim(self) -> list[Line]:
         now = asyncio.get_running_loop().time()
@@ -142,6 +150,8 @@ class Runner:
             for line in claimed:
                 await self._insist(partial(self.ledger.put_back, self.worker, line, not_before=0.0, failed=False))
             return []
+        if claimed:
+            self.pacing.began(now)
         return claimed
 
     def _begins(self) -> bool:

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Callable
 
-from gateway.batch.pacing import Sample, Signs
+from gateway.batch.pacing import Signs
+from gateway.batch.streams import Sample
 from gateway.batch.wholes import LEAST_TOKENS, Answer
 from gateway.gateway import Gateway, Passage
 from gateway.telemetry import Outcome, RequestEnded, TelemetryEvent

@@ -2,7 +2,7 @@
 
 An answer that is not streamed has no TTFT. What it has is a time a token, from its slot to its end: prompts and answers
 of any length can be compared by it, if the answer has `LEAST_TOKENS` or more. It is judged against its own median while
-no more than a trickle ran. The lane suffers when the median of the latest answers is above `TOLERANCE` times that, by
+no line ran. The lane suffers when the median of the latest answers is above `TOLERANCE` times that, by
 more than chance explains.
 
 The tolerance is wide: a larger batch on the engine makes every token somewhat slower, which is what sharing an engine
@@ -42,7 +42,7 @@ class Wholes:
 
     @property
     def usual(self) -> float | None:
-        """Seconds a token while lines hardly run, None while that is not known."""
+        """Seconds a token while no line runs, None while that is not known."""
         return median(each.per_token for each in self._idle) if len(self._idle) >= USUAL else None
 
     def take(self, answers: Sequence[Answer], *, idle_since: float | None, judged_since: float) -> None:
@@ -50,7 +50,7 @@ class Wholes:
 
         Args:
             answers: in any order.
-            idle_since: since when no more than a trickle runs; None while more does.
+            idle_since: since when no line runs; None while one does.
             judged_since: what came before says nothing of the lines that run now.
         """
         if idle_since is not None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.upload import read_form
 from gateway.batch.lines import LineReader, Rules, body_of
-from gateway.batch.pacing import Pacing, Sample, Signs
+from gateway.batch.pacing import Pacing, Signs
+from gateway.batch.streams import Sample
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -1,41 +1,90 @@
 """How many lines run at once: rules one by one, then a simulated engine that both lanes share."""
 
+import itertools
 import random
 from dataclasses import dataclass, field
+from statistics import median
 
 import pytest
 
 from gateway.batch.outage import Outage
-from gateway.batch.pacing import LEARN_S, Pacing, Sample, Signs
+from gateway.batch.pacing import LEARN_S, Pacing, Signs
+from gateway.batch.streams import Sample
 from gateway.batch.wholes import Answer
+from tests.fakes.stepping_engine import SteppingEngine
 
 IDLE = tuple(Sample(-10.0 + n, 0.1) for n in range(8))
 """Eight requests before any line ran: the baseline is 0.1 s."""
 
 
-BUSY = Signs(running=4)
-"""An interactive lane that is used, and well."""
+def well(now: float) -> Signs:
+    """An interactive lane that is used, and well: four requests say so."""
+    return Signs(running=4, started=[Sample(now - 0.2, 0.1)] * 4)
 
 
-def grown(ceiling: int = 16, **more: float) -> Pacing:
-    """A pacing that knows its baseline and has grown to the ceiling, at time 100."""
-    pacing = Pacing(ceiling, **more)
+def grown(ceiling: int = 16, hold: float = 3.0) -> Pacing:
+    """A pacing that knows its baseline and has grown to the ceiling beside interactive requests, at time 100."""
+    pacing = Pacing(ceiling, hold=hold)
     pacing.look(0.0, Signs(started=IDLE), 0)
     for n in range(1, 101):
-        pacing.look(float(n), Signs(), pacing.limit)
+        pacing.look(float(n), well(float(n)), pacing.limit)
     assert pacing.limit == ceiling
     return pacing
 
 
-def test_it_begins_with_a_trickle_and_grows_by_one_a_step() -> None:
+def test_it_begins_with_half_of_the_time_and_grows_step_by_step_to_one_line_and_more() -> None:
     pacing = Pacing(4, step=1.0)
     pacing.look(-1.0, Signs(started=IDLE), 0)
-    assert [pacing.look(now, BUSY, pacing.limit) for now in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)] == [2, 2, 3, 4, 4, 4]
+    looks = [pacing.look(n / 2, well(n / 2), pacing.limit) for n in range(16)]
+    assert looks == [1] * 8 + [2, 2, 3, 3, 4, 4, 4, 4]
+
+
+def test_it_grows_slower_while_few_requests_tell_how_it_does() -> None:
+    pacing = Pacing(8, step=1.0)
+    pacing.look(0.0, Signs(started=IDLE), 0)
+    for n in range(1, 5):
+        pacing.look(float(n), well(float(n)), pacing.limit)
+    looks = [pacing.look(n, Signs(running=1), pacing.limit) for n in (5.0, 9.0, 10.0, 15.0, 16.0)]
+    assert looks == [1, 1, 2, 2, 3]
 
 
 def test_it_grows_quicker_while_nobody_is_there() -> None:
     pacing = Pacing(8, quiet_step=0.25)
     assert [pacing.look(n / 4, Signs(), pacing.limit) for n in range(5)] == [2, 3, 4, 5, 6]
+
+
+def test_what_has_grown_while_nobody_was_there_is_given_back_when_somebody_comes() -> None:
+    pacing = Pacing(16)
+    pacing.look(0.0, Signs(started=IDLE), 0)
+    for n in range(1, 9):
+        pacing.look(float(n), well(float(n)), pacing.limit)
+    proven = pacing.limit
+    for n in range(9, 60):
+        pacing.look(float(n), Signs(), pacing.limit)
+    assert (pacing.limit, proven) == (16, 5)
+    assert pacing.look(60.0, Signs(running=1), 16) == pytest.approx(proven, abs=1)
+
+
+def test_no_line_begins_while_a_stream_waits_for_its_first_token_but_not_for_long() -> None:
+    """Case H67."""
+    pacing, waits = grown(16), Signs(running=1, longest_wait=0.05)
+    assert (pacing.look(101.0, waits, 12), pacing.paused) == (12, True)
+    assert (pacing.look(101.1, waits, 11), pacing.paused) == (11, True)
+    assert (pacing.look(101.2, waits, 11), pacing.paused) == (16, False)
+    pacing.began(101.2)
+    assert pacing.look(101.3, waits, 12) == 12
+    assert pacing.look(101.4, Signs(running=1), 12) == 16
+
+
+def test_below_one_line_it_rests_between_lines() -> None:
+    """Case H67: an eighth of the time is what always goes on."""
+    pacing = grown(16, hold=0.0)
+    for n in range(101, 109):
+        pacing.look(float(n), Signs(running=8, waiting=1), 1)
+    pacing.began(110.0)
+    looks = [pacing.look(now, Signs(running=8, waiting=1), busy) for now, busy in ((110.1, 1), (110.2, 0), (111.5, 0))]
+    assert looks == [1, 0, 0]
+    assert pacing.look(111.7, Signs(running=8, waiting=1), 0) == 1
 
 
 def test_it_does_not_grow_beyond_what_is_used() -> None:
@@ -60,9 +109,9 @@ def test_it_is_halved_once_a_hold_however_often_it_looks() -> None:
 
 
 def test_it_comes_back_slowly_to_the_number_that_harmed() -> None:
-    pacing = grown(16, step=1.0, hold=0.0)
+    pacing = grown(16, hold=0.0)
     pacing.look(101.0, Signs(running=4, waiting=1), 16)
-    limits = [pacing.look(101.0 + n, BUSY, pacing.limit) for n in range(1, 14)]
+    limits = [pacing.look(101.0 + n, well(101.0 + n), pacing.limit) for n in range(1, 14)]
     assert limits == [9, 10, 11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14]
 
 
@@ -127,8 +176,8 @@ def test_without_a_baseline_it_trickles_until_it_has_one() -> None:
         pacing.look(float(now), Signs(), pacing.limit)
     assert pacing.limit == 11
     assert pacing.look(10.0, Signs(running=1), 11) == 1
-    pacing.look(10.5, Signs(running=1), 1)
-    assert pacing.look(11.0, Signs(running=1, started=[Sample(10.6, 0.1)] * 8), 1) == 2
+    pacing.look(10.5, Signs(running=1), 0)
+    pacing.look(11.0, Signs(running=1, started=[Sample(10.6, 0.1)] * 8), 0)
     assert pacing.baseline == pytest.approx(0.1)
 
 
@@ -136,8 +185,8 @@ def test_where_no_ttft_can_be_learned_the_queue_alone_decides() -> None:
     pacing = Pacing(16)
     assert pacing.look(0.0, Signs(running=1), 1) == 1
     assert pacing.look(LEARN_S - 1, Signs(running=1), 1) == 1
-    assert pacing.look(LEARN_S, Signs(running=1), 1) == 2
-    assert pacing.look(LEARN_S + 1, Signs(running=1, waiting=1), 2) == 1
+    assert [pacing.look(LEARN_S + n, Signs(running=1), pacing.limit) for n in range(6)] == [1, 1, 1, 1, 2, 3]
+    assert pacing.look(LEARN_S + 6, Signs(running=1, waiting=1), 3) == 1
 
 
 QUIET = tuple(Answer(-10.0 + n, 0.02) for n in range(8))
@@ -149,12 +198,12 @@ def answered(came: float, *per_token: float) -> Signs:
     return Signs(running=2, answered=[Answer(came, each) for each in per_token])
 
 
-def of_wholes(ceiling: int = 16) -> Pacing:
+def of_wholes(ceiling: int = 16, idle: tuple[Answer, ...] = QUIET) -> Pacing:
     """A pacing that knows how long whole answers take, nothing of streams, and has grown to the ceiling, at 100."""
-    pacing = Pacing(ceiling)
-    pacing.look(0.0, Signs(answered=QUIET), 0)
+    pacing, usual = Pacing(ceiling), median(answer.per_token for answer in idle)
+    pacing.look(0.0, Signs(answered=idle), 0)
     for n in range(1, 101):
-        pacing.look(float(n), Signs(), pacing.limit)
+        pacing.look(float(n), answered(n - 0.5, *[usual] * 4), max(1, pacing.limit))
     assert (pacing.limit, pacing.baseline) == (ceiling, None)
     return pacing
 
@@ -170,10 +219,7 @@ def test_one_slow_whole_answer_is_no_sign() -> None:
 
 
 def test_whole_answers_whose_times_always_differ_are_judged_by_more_than_chance() -> None:
-    pacing = Pacing(16)
-    pacing.look(0.0, Signs(answered=[Answer(-1.0, 0.01 * n) for n in range(1, 9)]), 0)
-    for n in range(1, 101):
-        pacing.look(float(n), Signs(), pacing.limit)
+    pacing = of_wholes(idle=tuple(Answer(-1.0, 0.01 * n) for n in range(1, 9)))
     assert pacing.look(101.0, answered(100.5, *[0.07] * 3), 16) == 16
     assert pacing.look(102.0, answered(101.5, *[0.2] * 5), 16) == 8
 
@@ -186,8 +232,9 @@ def test_whole_answers_from_before_the_last_decrease_do_not_halve_it_again() -> 
 
 def test_what_whole_answers_usually_take_ends_the_learning() -> None:
     pacing = Pacing(16)
-    assert pacing.look(0.0, Signs(running=1), 1) == 1
-    assert pacing.look(1.0, Signs(running=1, answered=QUIET), 1) == 2
+    assert pacing.look(0.0, Signs(running=1), 0) == 1
+    pacing.look(1.0, Signs(running=1, answered=QUIET), 0)
+    assert [pacing.look(1.0 + n, answered(0.8 + n, *[0.02] * 4), 1) for n in range(5)] == [1, 1, 1, 1, 2]
 
 
 def test_what_whole_answers_take_while_lines_run_is_not_usual() -> None:
@@ -325,3 +372,36 @@ def test_what_the_lane_says_itself_counts_within_bounds() -> None:
     assert outage.until == 3.0
     outage.failed(3.0, retry_after=600.0)
     assert outage.until == 7.0
+
+
+SLOW, QUICK = (0.03, 0.001, 0.0012), (0.008, 0.0001, 0.00002)
+"""Engines whose prompts take longer than a step, and no time. Seconds: a step, more for a sequence, for a token."""
+
+
+def stepping(costs: tuple[float, float, float], rate: float, seconds: float) -> tuple[SteppingEngine, float, float]:
+    """An engine that works in steps after a batch beside chat; TTFT P95 of chats alone and beside it."""
+    alone = SteppingEngine(Pacing(24), *costs, chance=random.Random(1))
+    alone.run(2000, rate, batch=False)
+    both = SteppingEngine(Pacing(24), *costs)
+    both.run(90 / rate, rate, batch=False)
+    both.ttfts.clear()
+    both.run(seconds, rate)
+    return both, p95(alone.ttfts), p95(both.ttfts)
+
+
+@pytest.mark.parametrize("rate", [0.7, 1.5])
+def test_chats_hardly_feel_lines_whose_prompts_take_as_long_as_theirs(rate: float) -> None:
+    """Case H67: one line at a time already harms them there; the batch gets on all the same, and no pause is long."""
+    engine, alone, beside = stepping(SLOW, rate, 400)
+    assert beside < 1.3 * alone
+    assert len(engine.ended) > 400
+    assert max(later - sooner for sooner, later in itertools.pairwise(engine.ended)) < 6
+    before = len(engine.ended)
+    engine.run(60, 0)
+    assert (len(engine.ended) - before) / 60 > 3 * before / 400
+
+
+def test_lines_whose_prompts_are_read_in_no_time_run_in_crowds_beside_chats() -> None:
+    engine, alone, beside = stepping(QUICK, 4, 200)
+    assert beside < 1.5 * alone
+    assert sum(engine.limits) / len(engine.limits) > 4

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from gateway.admission.queue import GateStatistics, LaneStatistics
-from gateway.batch.pacing import Sample
 from gateway.batch.signs import SignWatch
+from gateway.batch.streams import Sample
 from gateway.batch.wholes import Answer
 from gateway.telemetry import Outcome, RequestEnded, RequestRetried, StreamStats
 
