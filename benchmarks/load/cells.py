@@ -44,7 +44,7 @@ class Cell:
         return f"{self.clients} streams, {f'{self.gap:g} ms a token' if self.gap else 'as fast as possible'}"
 
     def request(self, port: int) -> bytes:
-        """A request of it; the connection is kept."""
+        """A request of it; the connection is kept. No reasoning is wanted, whatever a proxy adds to the body."""
         message = {"role": "user", "content": "hi"}
         body: dict[str, object] = {"model": MODEL, "max_tokens": self.tokens, "messages": [message]}
         if self.stream:
@@ -53,7 +53,7 @@ class Cell:
         head = (
             f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
             f"x-sim-ttft-ms: 0\r\nx-sim-itl-ms: {self.gap:g}\r\nx-sim-stamp: {int(self.stamped)}\r\n"
-            f"Content-Length: {len(data)}\r\n\r\n"
+            f"x-sim-reasoning: 0\r\nContent-Length: {len(data)}\r\n\r\n"
         )
         return head.encode() + data
 
