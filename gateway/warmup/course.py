@@ -6,7 +6,9 @@
     no size is left      over
 
 The TTFT of a burst is its 95th percentile. It is steady if it differs from that of the burst before by no more than a
-quarter, or by a few milliseconds, in either direction: what is slower than before has met something new.
+quarter, or by a few milliseconds, in either direction: what is slower than before has met something new. Two bursts that
+both met something new are alike, too; so the TTFT must also be plausible: not more than twice what the requests' number
+makes of the TTFT of the size before.
 
 Where a burst still takes seconds in the end, it is computing that takes them. Larger ones of the same length would take
 longer than they save and are left out; those of the shortest length, which reach every size of a batch, never are.
@@ -19,12 +21,14 @@ from typing import Final
 
 from gateway.warmup.plan import Size
 
-REPEATS: Final = 5
+REPEATS: Final = 8
 TRIES: Final = 3
 BETTER: Final = 0.25
 """The share by which two bursts may differ and still be the same."""
 GRAIN: Final = 0.005
 """Seconds below which a difference says nothing."""
+DEAR: Final = 2.0
+"""How much more than in proportion to its requests a larger burst may cost and still be what it costs."""
 LONG: Final = 2.0
 """Seconds: the last burst of a size that takes longer is the last one of its length."""
 
@@ -49,6 +53,13 @@ def steady(ttfts: Sequence[float]) -> bool:
         return False
     low, high = sorted(ttfts[-2:])
     return high - low <= max(GRAIN, BETTER * high)
+
+
+def plausible(ttft: float, size: Size, before: Row | None) -> bool:
+    """Whether the TTFT of a size can be all that it costs, by what the smaller size before cost in the end."""
+    if before is None or not before.ttfts or before.size.prompt_tokens != size.prompt_tokens:
+        return True
+    return ttft <= GRAIN + DEAR * before.ttfts[-1] * size.concurrency / before.size.concurrency
 
 
 class Course:
@@ -92,7 +103,9 @@ class Course:
         row.ttfts.append(ttft)
         self.done += 1
         self._failures = 0
-        if steady(row.ttfts) or len(row.ttfts) >= REPEATS:
+        before = self.rows[-2] if len(self.rows) > 1 else None
+        known = steady(row.ttfts) and plausible(ttft, row.size, before)
+        if known or len(row.ttfts) >= REPEATS:
             self._left.pop()
             length = row.size.prompt_tokens
             if ttft > LONG and length > self._shortest:

@@ -44,6 +44,19 @@ def test_what_never_becomes_steady_ends_all_the_same() -> None:
     assert course.next is None
 
 
+def test_two_bursts_that_are_alike_but_cost_far_more_than_the_size_before_have_both_met_something_new() -> None:
+    course = Course([ONE, TWO, Size(2, 512)])
+    for ttft in (0.02, 0.02, 0.95, 0.9):  # as seen on one H200, where kernels are compiled for each number of tokens
+        course.succeeded([ttft])
+    assert course.next == TWO
+    for ttft in (0.05, 0.05):
+        course.succeeded([ttft])
+    assert course.next == Size(2, 512)
+    for ttft in (0.9, 0.9):  # another length: nothing is known of it
+        course.succeeded([ttft])
+    assert course.next is None
+
+
 def test_long_prompts_that_take_seconds_are_not_asked_for_in_larger_bursts() -> None:
     long, more, other = Size(1, 2048), Size(2, 2048), Size(1, 4096)
     course = Course([ONE, TWO, long, more, other])
@@ -90,7 +103,7 @@ def test_a_size_that_is_refused_is_left_out() -> None:
 def test_the_number_of_bursts_is_the_least_that_it_can_be() -> None:
     course = Course([ONE, TWO])
     seen = [(course.done, course.total)]
-    for ttft in (1.0, 0.1, 0.1, 1.0, 1.0):
+    for ttft in (1.0, 0.1, 0.1, 0.3, 0.3):
         course.succeeded([ttft])
         seen.append((course.done, course.total))
     assert seen == [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5), (5, 5)]
@@ -106,7 +119,7 @@ def test_the_slowest_size_is_the_one_that_waited_longest_at_first() -> None:
 
 
 @given(st.lists(st.floats(0.001, 10), min_size=40, max_size=40), st.integers(1, 6))
-def test_every_course_ends_with_two_to_five_bursts_of_each_size(ttfts: list[float], number: int) -> None:
+def test_every_course_ends_with_two_to_eight_bursts_of_each_size(ttfts: list[float], number: int) -> None:
     course = Course([Size(n + 1, 16) for n in range(number)])
     for ttft in ttfts:
         if course.next is None:
