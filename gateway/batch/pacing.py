@@ -1,9 +1,9 @@
 """How many lines run at once. Pure: signs of the interactive lane in, a number out.
 
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681): while the interactive lane is well one line more
-runs each `step` seconds, slower where few requests come that could tell, slower near the number that harmed last; when
-it suffers the number is halved, at most once each `hold` seconds. Below one it is a share of the time, see `pauses`,
-down to an eighth: a trickle always goes on.
+runs each `step` seconds; slower where few requests come that could tell, slower near the number that harmed last, and
+not while one of the latest streams waited too long. When the lane suffers the number is halved, at most once each
+`hold` seconds. Below one it is a share of the time, see `pauses`, down to an eighth: a trickle always goes on.
 
 Once the lane is empty, see `presence`, the number grows each `quiet_step` seconds. What has grown then is given back
 when somebody comes. And while a stream waits for its first token no line begins, for two usual TTFT at most.
@@ -31,7 +31,8 @@ LEARN_S = 30.0
 MEMORY_S = 1800.0
 
 WARY_SHARE, WARY_STEPS, WARY_S = 0.75, 4, 120.0
-"""Growth is slower by so many times above this share of the number that harmed, for so many seconds."""
+"""Growth is slower by so many times above this share of the number that harmed, for so many seconds; and it takes as
+many times more requests that tell."""
 
 TELLING, UNTOLD_STEPS = 3, 6
 """Growth is slower by so many times while fewer requests have come since the last change."""
@@ -149,8 +150,8 @@ class Pacing:
             self._shrink(now)
         elif self._must_learn(now, signs):
             self._level = min(self._level, LEARNING)
-        elif (busy >= self.limit or self._level < TRICKLE) and not signs.crowded:
-            self._grow(now, quiet=quiet)
+        elif quiet or not self._streams.doubtful:
+            self._grow(now, signs, busy, quiet=quiet)
 
     def _shrink(self, now: float) -> None:
         if now - self._decreased_at < self._hold:
@@ -160,7 +161,9 @@ class Pacing:
         self._decreased_at = now
         self._told = 0
 
-    def _grow(self, now: float, *, quiet: bool) -> None:
+    def _grow(self, now: float, signs: Signs, busy: int, *, quiet: bool) -> None:
+        if signs.crowded or (self._level >= TRICKLE and busy < self.limit):
+            return
         more = self._level + (TRICKLE if quiet or self._level >= TRICKLE else LEAST)
         if now >= max(self._decreased_at + self._hold, self._grown_at + self._step_to(more, now, quiet=quiet)):
             self._level = min(self.ceiling, more)
@@ -171,8 +174,9 @@ class Pacing:
         if quiet:
             return self._quiet_step
         is_near_harm = level > WARY_SHARE * self._harmful and now - self._decreased_at < WARY_S
-        is_untold = self._told < TELLING and not self._is_ignorant
-        return self._step * (WARY_STEPS if is_near_harm else 1) * (UNTOLD_STEPS if is_untold else 1)
+        wary = WARY_STEPS if is_near_harm else 1
+        is_untold = self._told < TELLING * wary and not self._is_ignorant
+        return self._step * wary * (UNTOLD_STEPS if is_untold else 1)
 
     @property
     def _is_ignorant(self) -> bool:

@@ -81,18 +81,31 @@ class Streams:
         while self._idle and self._idle[0].came < before:
             self._idle.popleft()
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether one of the latest streams waited too long: a reason to leave it at that for a while."""
+        return self.baseline is not None and self._slow > 0
+
     def suffer(self, longest_wait: float) -> bool:
         """Whether the latest streams waited too long, or one does that has waited for so many seconds."""
         if (baseline := self.baseline) is None:
             return False
         bounds, latest = self._bounds, [sample.ttft for sample in self._judged]
-        tail = sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + bounds.slack
-        if longest_wait > tail * bounds.patience:
+        if longest_wait > self._tail * bounds.patience:
             return True
         if len(latest) < LEAST:
             return False
-        if sum(ttft > tail * bounds.tail_tolerance for ttft in latest) >= 2:
+        if self._slow >= 2:
             return True
         middle = latest[-MIDDLE:]
         chance = 2 * error_of_median([s.ttft for s in self._idle], baseline, len(middle))
         return median(middle) > baseline * bounds.tolerance + bounds.slack + chance
+
+    @property
+    def _tail(self) -> float:
+        return sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + self._bounds.slack
+
+    @property
+    def _slow(self) -> int:
+        most = self._tail * self._bounds.tail_tolerance
+        return sum(sample.ttft > most for sample in self._judged)

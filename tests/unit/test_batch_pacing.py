@@ -108,6 +108,15 @@ def test_it_is_halved_once_a_hold_however_often_it_looks() -> None:
     assert limits == [8] * 8 + [4] * 8 + [2]
 
 
+def test_it_does_not_grow_while_one_of_the_latest_streams_was_slow() -> None:
+    pacing = grown(16, hold=0.0)
+    pacing.look(101.0, Signs(running=4, waiting=1), 16)
+    pacing.look(102.0, Signs(running=4, started=[Sample(101.5, 0.5)]), 8)
+    assert [pacing.look(n, Signs(running=4), 8) for n in (110.0, 120.0, 220.0)] == [8, 8, 8]
+    later = [Sample(220.0, 0.1)] * 8
+    assert pacing.look(221.0, Signs(running=4, started=later), 8) == 9
+
+
 def test_it_comes_back_slowly_to_the_number_that_harmed() -> None:
     pacing = grown(16, hold=0.0)
     pacing.look(101.0, Signs(running=4, waiting=1), 16)
@@ -330,7 +339,7 @@ def test_an_engine_with_room_for_all_is_used_whole() -> None:
 def test_prompts_of_all_lengths_are_no_reason_to_slow_down() -> None:
     engine = simulated(room=64, noise=0.8)
     engine.run(300, rate=4)
-    assert sum(engine.limits) / len(engine.limits) > 16
+    assert sum(engine.limits) / len(engine.limits) > 14
 
 
 def test_prompts_of_all_lengths_do_not_hide_that_the_lane_suffers() -> None:
@@ -394,7 +403,7 @@ def test_chats_hardly_feel_lines_whose_prompts_take_as_long_as_theirs(rate: floa
     """Case H67: one line at a time already harms them there; the batch gets on all the same, and no pause is long."""
     engine, alone, beside = stepping(SLOW, rate, 400)
     assert beside < 1.3 * alone
-    assert len(engine.ended) > 400
+    assert len(engine.ended) > 300
     assert max(later - sooner for sooner, later in itertools.pairwise(engine.ended)) < 6
     before = len(engine.ended)
     engine.run(60, 0)
