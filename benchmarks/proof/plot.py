@@ -14,7 +14,9 @@ from app.bench.report.png import NoPng, png
 from app.bench.report.svg import COLOURS, RIGHT, TOP, WIDTH, Scale, drawing
 
 NAMES = 214
-"""Pixels for the names of bars."""
+"""Pixels for the names of bars, at least."""
+LETTER = 6.6
+"""Pixels of a letter, for names that need more."""
 BAR = 20
 VALUE = 84
 """Pixels that a value beside its bar takes."""
@@ -34,17 +36,18 @@ class Bar:
 def bars(title: str, note: str, shown: Sequence[Bar]) -> str:
     """Bars beside each other's names, the values written at their ends, as a whole SVG; from 0, linear."""
     height = TOP + (BAR + 8) * len(shown) + 34
-    across = Scale(0, max(bar.value for bar in shown) or 1, NAMES, WIDTH - RIGHT - VALUE)
+    names = max(NAMES, round(LETTER * max(len(bar.name) for bar in shown)))
+    across = Scale(0, max(bar.value for bar in shown) or 1, names, WIDTH - RIGHT - VALUE)
     parts = []
     for index, bar in enumerate(shown):
         y = TOP + 4 + (BAR + 8) * index
-        end = max(across.at(bar.value), NAMES + 1)
-        parts.append(f'<text x="{NAMES - 8}" y="{y + 14}" text-anchor="end">{escape(bar.name)}</text>')
+        end = max(across.at(bar.value), names + 1)
+        parts.append(f'<text x="{names - 8}" y="{y + 14}" text-anchor="end">{escape(bar.name)}</text>')
         parts.append(
-            f'<rect x="{NAMES}" y="{y}" width="{end - NAMES:.1f}" height="{BAR}" rx="2" fill="{COLOURS[bar.colour]}"/>'
+            f'<rect x="{names}" y="{y}" width="{end - names:.1f}" height="{BAR}" rx="2" fill="{COLOURS[bar.colour]}"/>'
         )
         parts.append(f'<text x="{end + 6:.1f}" y="{y + 14}">{said(bar.value)}</text>')
-    parts.append(f'<text x="{NAMES}" y="{height - 12}">{escape(note)}</text>')
+    parts.append(f'<text x="{names}" y="{height - 12}">{escape(note)}</text>')
     return drawing(title, height, parts)
 
 
@@ -53,11 +56,11 @@ def said(milliseconds: float) -> str:
     return f"{number(milliseconds / 1000)} s" if milliseconds >= 1000 else f"{number(milliseconds)} ms"
 
 
-def lanes(tree: dict[str, Any]) -> str | None:
-    """TTFT P95 of chat alone and beside the most batch users of each arrangement; None without such a result."""
+def lanes(tree: dict[str, Any], users: int | None = None) -> str | None:
+    """TTFT P95 of chat alone and beside so many batch users (the most) of each arrangement; None without a result."""
     entries = [entry for entry in tree.get("lanes", []) if entry["chat"]["ttft_ms"]]
     idle = next((entry for entry in entries if entry["users"] == 0), None)
-    users = max((entry["users"] for entry in entries), default=0)
+    users = users or max((entry["users"] for entry in entries), default=0)
     if idle is None or users == 0:
         return None
     shown = [Bar("chat alone", idle["chat"]["ttft_ms"]["p95"], 7)]
@@ -75,16 +78,20 @@ def bursts(tree: dict[str, Any]) -> str | None:
         return None
     users = entries[0]["users"]
     first = [entry for entry in entries if entry["users"] == users]
-    colours = {"no warm-up": 1, "three single requests": 4, "tokenlane engine warmup": 0}
     shown = [
         Bar(
             entry["start"] if entry["turn"] == 1 else "the same burst again",
             entry["cell"]["ttft_ms"]["p95"],
-            colours.get(entry["start"], 7) if entry["turn"] == 1 else 7,
+            _colour(entry["start"]) if entry["turn"] == 1 else 7,
         )
         for entry in first
     ]
     return bars("First burst after a start: time to first token, P95", f"{users} users at once", shown)
+
+
+def _colour(start: str) -> int:
+    colours = {"no warm-up": 1, "three single requests": 4, "tokenlane engine warmup": 0}
+    return next((colour for name, colour in colours.items() if start.startswith(name)), 7)
 
 
 def main() -> int:
@@ -92,12 +99,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path, help="files that `gpu` or `cpu` wrote")
     parser.add_argument("--out", type=Path, required=True, help="folder")
+    parser.add_argument("--users", type=int, help="of the batch beside chat (the most)")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     drawn = 0
     for result in options.results:
         tree = json.loads(result.read_text(encoding="utf-8"))
-        for name, picture in (("lanes", lanes(tree)), ("first-burst", bursts(tree))):
+        for name, picture in (("lanes", lanes(tree, options.users)), ("first-burst", bursts(tree))):
             if picture is None:
                 continue
             file = options.out / f"{result.stem}-{name}.svg"

@@ -23,8 +23,8 @@ THIRD = ("--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", "16G")
 RESERVE = 8
 STEP = 8192
 """Tokens of a step, by vLLM's default for a large card."""
-COVERED = ("--max-num-batched-tokens", "1024")
-"""No step is larger than the largest CUDA graph that vLLM captures for this model."""
+LARGE = ("--max-num-batched-tokens", "2048")
+"""Steps larger than the largest CUDA graph that vLLM captures for this model; those of `single` are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,7 @@ def starts(bench: Bench, cards: Sequence[int]) -> None:
 
 def covered(bench: Bench, cards: Sequence[int]) -> None:
     """Fresh engines whose steps fit their graphs, without a warm-up and with ours; and one with larger steps."""
-    small = flags_of(bench, "single", *COVERED, *THIRD)
-    large = flags_of(bench, "single", "--max-num-batched-tokens", "2048", *THIRD)
+    small, large = flags_of(bench, "single", *THIRD), flags_of(bench, "single", *LARGE, *THIRD)
     _fresh(bench, cards[0], {"covered": small, "covered-warmup": small, "lengths": large})
 
 
@@ -168,8 +167,8 @@ def one_engine(bench: Bench, cards: Sequence[int]) -> None:
         )
 
 
-def smaller(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
-    """The profile for both lanes on one engine, with fewer tokens a step than it says."""
+def sized(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
+    """The profile for both lanes on one engine, with another number of tokens a step than it says."""
 
     def run(bench: Bench, cards: Sequence[int]) -> None:
         name = f"single-{tokens}"
@@ -257,9 +256,9 @@ SESSIONS: dict[str, Session] = {
     "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 5, two_cards),
     "single": Session(("rows-single", "lanes-single"), 1, 4.5, one_engine),
     "front": Session(("kept", "gateway", "interval-1"), 1, 4.5, front),
-    "single-1024": Session(("lanes-single-1024",), 1, 3, smaller(1024)),
+    "single-2048": Session(("lanes-single-2048",), 1, 3, sized(2048)),
     "one-card": Session(("lanes-one-card",), 1, 3.5, one_card),
-    "single-512": Session(("lanes-single-512",), 1, 3, smaller(512)),
+    "single-512": Session(("lanes-single-512",), 1, 3, sized(512)),
     "interval-4": Session(("interval-4",), 1, 2.5, sending(4)),
     "high-concurrency": Session(("rows-high-concurrency",), 1, 2.5, profile("high-concurrency")),
     "interval-8": Session(("interval-8",), 1, 2.5, sending(8)),
