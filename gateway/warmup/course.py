@@ -6,9 +6,9 @@
     no size is left      over
 
 The TTFT of a burst is its 95th percentile. It is steady if it differs from that of the burst before by no more than a
-quarter, or by a few milliseconds, in either direction: what is slower than before has met something new. Two bursts that
-both met something new are alike, too; so the TTFT must also be plausible: not more than twice what the requests' number
-makes of the TTFT of the size before.
+quarter, or by a few milliseconds, in either direction: what is slower than before has met something new. Two bursts
+that both met something new are alike, too; so the TTFT must also be plausible: not more than twice what the requests'
+number makes of the TTFT of the size before.
 
 Where a burst still takes seconds in the end, it is computing that takes them. Larger ones of the same length would take
 longer than they save and are left out; those of the shortest length, which reach every size of a batch, never are.
