@@ -45,7 +45,7 @@ class Keys:
         self._every = settings.keys.refresh_s
         self._store: KeyStore | None = None
         self._loading = asyncio.Lock()
-        self._looked_at = float("-inf")
+        self._sought_at = float("-inf")
         self._away = False
         self._stopping = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -83,13 +83,14 @@ class Keys:
 
     async def _look_for_news(self) -> None:
         """A key that nobody knows may be new."""
-        if asyncio.get_running_loop().time() - self._looked_at >= NEWS_S:
+        now = asyncio.get_running_loop().time()
+        if now - self._sought_at >= NEWS_S:
+            self._sought_at = now
             await self._look()
 
     async def _look(self) -> None:
         """Reads the keys. While the database is away, those that are known stay as they are."""
         async with self._loading:
-            self._looked_at = asyncio.get_running_loop().time()
             try:
                 self.ring.take(await self._read())
             except StoreUnavailable as error:

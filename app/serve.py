@@ -31,13 +31,22 @@ LOOK_AGAIN = 0.05
 """Seconds between two looks at whether the last stream has finished."""
 
 
+class CannotListen(Exception):
+    """The address or the port cannot be had."""
+
+
 def run(settings: Settings) -> int:
-    """Serves until a signal; returns the exit status."""
+    """Serves until a signal; returns the exit status. Raises CannotListen."""
     logs.configure(settings.server)
     AppStatus.enable_automatic_graceful_drain = False  # it would end every stream half a second after SIGTERM
+    own = settings.server
+    try:
+        listening = listen(own, unread=settings.timeouts.write_deadline_s)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {own.host}:{own.port}: {error.strerror or error}") from error
     app = create_app(settings)
     server = Server(uvicorn_config(app, settings), app, settings.server.shutdown_grace_s)
-    server.run(sockets=[listen(settings.server, unread=settings.timeouts.write_deadline_s)])
+    server.run(sockets=[listening])
     return 0 if server.started else 1
 
 
@@ -146,7 +155,11 @@ def listen(server: ServerSettings, *, unread: float = 30.0) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(unread * 1000))
-    listening.bind((server.host, server.port))
-    listening.listen(server.backlog)
+    try:
+        listening.bind((server.host, server.port))
+        listening.listen(server.backlog)
+    except OSError:
+        listening.close()
+        raise
     listening.setblocking(False)
     return listening

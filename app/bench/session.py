@@ -121,7 +121,10 @@ async def model_of(target: Target) -> str:
         except OSError as error:
             raise NoModel(f"{target.url}: {error.strerror or error}") from error
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
-            raise NoModel(f"{target.url}/v1/models names no model (status {status}); name one: --model") from error
+            advice = (
+                "a key is needed: --header 'Authorization=Bearer KEY'" if status in (401, 403) else "name one: --model"
+            )
+            raise NoModel(f"{target.url}/v1/models names no model (status {status}); {advice}") from error
 
 
 async def run(session: Session, target: Target, plan: Plan) -> result.Run:

@@ -1,6 +1,7 @@
 """`tokenlane serve`: the gateway."""
 
 import argparse
+import sys
 
 from app.cli import sources
 
@@ -16,6 +17,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Serves until a signal; 1 when the settings cannot be used."""
     if (loaded := sources.load(arguments)) is None:
         return 1
+    from app.serve import CannotListen
     from app.serve import run as serve
 
-    return serve(loaded.settings)
+    try:
+        return serve(loaded.settings)
+    except CannotListen as error:
+        print(f"tokenlane: {error}", file=sys.stderr)
+        return 1

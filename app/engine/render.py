@@ -89,8 +89,9 @@ def gateway(launch: Launch) -> str:
     if lane.defaults.given():
         given = ", ".join(f"{name} = {json.dumps(value)}" for name, value in lane.defaults.given().items())
         lines.append(f"defaults = {{ {given} }}")
-    single = launch.profile.flags.get("scheduling-policy")
-    return ('topology = "single"\n\n' if single else "") + "\n".join(lines) + "\n"
+    if launch.profile.flags.get("scheduling-policy"):  # one engine for both lanes
+        lines = ['topology = "single"', "", *lines, "priority = 0", "", "[lanes.batch]", "priority = 1"]
+    return "\n".join(lines) + "\n"
 
 
 def _yaml(text: str) -> str:

@@ -15,6 +15,9 @@ from gateway.routing.policies.policy import RoutingPolicy
 BUSY_RETRY_AFTER = 1.0
 """Seconds to say where every engine is well but full."""
 
+WARMING_RETRY_AFTER = 5.0
+"""Seconds after which to ask again where an engine is being warmed, which takes seconds to minutes."""
+
 
 @dataclass(eq=False, slots=True)
 class Engine:
@@ -113,6 +116,10 @@ class EnginePool:
 
     def no_engine(self) -> NoEngine:
         """The error for a request that no engine can be asked for."""
+        if any(engine.warming for engine in self.engines):
+            return NoEngine(
+                f"The engines of the lane {self.lane!r} are being warmed up.", retry_after=WARMING_RETRY_AFTER
+            )
         return NoEngine(f"No engine of the lane {self.lane!r} can be asked now.", retry_after=self.retry_after())
 
     def retry_after(self) -> float:

@@ -1,6 +1,7 @@
 """The command line: what it prints and with which status it ends."""
 
 import argparse
+import socket
 import subprocess
 import sys
 from dataclasses import fields
@@ -132,3 +133,11 @@ def test_help_and_mistakes_import_nothing_heavy() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_port_that_is_taken_is_one_line_and_exit_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--host", "127.0.0.1", "--port", port]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"tokenlane: cannot listen on 127.0.0.1:{port}: Address already in use"

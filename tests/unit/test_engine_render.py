@@ -52,6 +52,13 @@ def test_the_lane_of_a_profile_is_valid_settings(name: str) -> None:
     assert Settings(**tree).slots_of(lane) == load(name).lane.slots
 
 
+def test_the_profile_for_both_lanes_says_which_one_goes_first() -> None:
+    tree = tomllib.loads(gateway(Launch(load("single"))))
+    assert tree["topology"] == "single"
+    assert [tree["lanes"][lane]["priority"] for lane in ("lowlatency", "batch")] == [0, 1]
+    assert "priority" not in gateway(Launch(load("low-latency")))
+
+
 def test_the_defaults_of_a_profiles_lane_are_shown_in_every_format_that_is_not_a_command() -> None:
     launch = Launch(load("low-latency"))
     given = {"temperature": 0.0, "top_p": 0.95}

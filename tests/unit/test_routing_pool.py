@@ -52,6 +52,14 @@ def test_an_engine_never_has_more_requests_than_connections() -> None:
     assert caught.value.retry_after == 1.0
 
 
+def test_a_lane_whose_engines_are_being_warmed_says_so_and_asks_for_more_patience() -> None:
+    cold = out(engine("a"))
+    cold.warming = "3 of 9 bursts"
+    with pytest.raises(NoEngine, match="warmed up") as caught:
+        pool(cold).lease()
+    assert caught.value.retry_after == 5.0
+
+
 def test_sick_and_excluded_engines_are_not_asked() -> None:
     """Case H10: another try goes to an engine that the request has not tried."""
     a, b, c = engine("a"), out(engine("b")), engine("c")
