@@ -66,7 +66,10 @@ class Line:
         self._transport.abort()
 
     def lost(self) -> None:
-        """The client is gone."""
+        """The client is gone. The server tells that only to the last request of those that came without waiting."""
+        if self._cycle is not None:
+            self._cycle.disconnected = True
+            self._cycle.message_event.set()
         for tell in tuple(self._listeners):
             tell()
         self.end()

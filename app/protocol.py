@@ -28,6 +28,8 @@ class BoundedHttp(HttpToolsProtocol):
     _in_head = True
     _completed = False
     _head = 0
+    _line: Line | None = None
+    """Of the request whose head was read last."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -65,7 +67,7 @@ class BoundedHttp(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is None or cycle.scope is not self.scope:  # an upgrade, which is another protocol's
             return
-        line = self.scope["state"]["line"] = Line(cycle, self.transport)
+        line = self._line = self.scope["state"]["line"] = Line(cycle, self.transport)
         cycle.on_response = partial(self._responded, line)
         self._lines.add(line)
 
@@ -88,10 +90,11 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse(HeadTooLarge(f"The request's line and headers are larger than {self.head_bytes} bytes."))
 
     def _refuse(self, error: GatewayError) -> None:
-        """Answers and closes; in the middle of another answer it only closes."""
+        """Answers and closes; where another request has no answer yet, or not all of it, it only closes."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+        unanswered = self._lines if self._in_head else self._lines - {self._line}
+        if not unanswered and (self._in_head or not (self.cycle and self.cycle.response_started)):
             answer = render.answer(error)
             head = (
                 f"HTTP/1.1 {answer.status} {http.HTTPStatus(answer.status).phrase}\r\n"

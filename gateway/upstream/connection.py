@@ -103,15 +103,17 @@ class Connection(asyncio.BufferedProtocol):
             self._read_in_rounds(size > 0)
 
     def read_now(self) -> int:
-        """See `Carrier.read_now`. The end, and what goes wrong, is left to the loop."""
+        """See `Carrier.read_now`. The end is left to the loop, an error is not: it is told once."""
         if not self._open or self._paused or self._exchange is None:
             return 0
         try:
             size = os.readv(self._fd, (_BUFFER,))
         except BlockingIOError:
             return 0
-        except OSError:
-            size = 0
+        except OSError as error:
+            self._gone(error)
+            self.abort()
+            return 0
         if size:
             self.buffer_updated(size)
         else:

@@ -297,3 +297,32 @@ async def test_a_stop_and_go_reader_gets_the_end_that_came_meanwhile() -> None:
         response.resume()
         response.pause()
         await client.aclose()
+
+
+@over_both_loops
+async def test_a_reset_is_no_clean_end_of_an_answer_without_a_length_whoever_reads_it() -> None:
+    script: list[Step] = [Read(), Send(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhello"), Sleep(0.05), Reset()]
+    for size in (0, 1):  # by the event loop, and in rounds
+        async with ScriptedEngine(script) as engine:
+            client = EngineClient()
+            response = await post(client, engine.url)
+            ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            response.attach(Ending(ended))
+            response.leave(size)
+            assert isinstance(await asyncio.wait_for(ended, 5), EngineBroke)
+            response.close()
+            assert client.statistics()[engine.url].open == 0
+            await client.aclose()
+
+
+class Ending:
+    """A sink that waits for the end."""
+
+    def __init__(self, ended: "asyncio.Future[object]") -> None:
+        self._ended = ended
+
+    def received(self, data: bytes) -> None:
+        """Is of no interest."""
+
+    def ended(self, error: object) -> None:
+        self._ended.set_result(error)

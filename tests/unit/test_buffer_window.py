@@ -404,3 +404,32 @@ class TestWhatIsMerged:
         buffer = started()
         buffer.feed(wire(content("").replace(b'""', b'"', 1)), 0.01)
         assert str(buffer.failure) == "the engine sent something that is not JSON"
+
+
+class TestChunksThatLookLikeTheOthers:
+    """What begins and ends like a plain chunk, but is none."""
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    @pytest.mark.parametrize(
+        "middles",
+        [
+            (b'a",["b', b"c", b'd"],"e'),  # together a list of three, one of them no text
+            (b'a","b', b"c"),
+            (b"a\\", b',"b'),
+            (b'a"', b'"b'),
+        ],
+    )
+    def test_texts_that_are_only_together_what_json_allows_are_garbage_each_for_itself(
+        self, middles: tuple[bytes, ...], strategy: str
+    ) -> None:
+        head, tail = content("@").split(b"@")
+        buffer = TokenBuffer(strategy=strategy, window=LONG)
+        for number in range(3):
+            buffer.feed(wire(content("x")), float(number))
+        buffer.feed(b"".join(wire(head + middle + tail) for middle in middles), 3.0)
+        buffer.finish(3.0)
+        assert buffer.failure is not None
+        said, *ended = datas(buffer.take(3.0))[1:]
+        assert said.startswith(head + b"xx")
+        assert len(ended) == 1
+        assert b'"error"' in ended[0]

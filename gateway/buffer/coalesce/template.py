@@ -46,7 +46,8 @@ class Template:
         if not (events.startswith(self.first) and events.endswith(self.last)):
             return None
         pieces = events[len(self.first) : -len(self.last)].split(self.between)
-        if b"\\" in b"".join(pieces):
+        joined = b"".join(pieces)
+        if b"\\" in joined or b'"' in joined:  # so that each string is one piece, and none hides what is no text
             return None
         try:
             texts: list[str] = orjson.loads(b'["' + b'","'.join(pieces) + b'"]')
@@ -66,6 +67,8 @@ class Template:
 def learn(data: bytes, piece: Piece) -> Template | None:
     """The template of a plain piece, proved; None if its text is not found."""
     text = piece.text
+    if b"\n" in data:  # an event of several lines: it is not written as it was read
+        return None
     probe = text + "?"
     piece.holder[piece.name] = probe
     wanted = orjson.dumps(piece.body)
