@@ -5,11 +5,16 @@ One outlier, such as a pause of the scheduler, does not change it; a lasting cha
 
 
 class Gap:
-    """The running estimate for one choice. Times and gaps are seconds of the caller's clock."""
+    """The running estimate for one choice. Times and gaps are seconds of the caller's clock.
 
-    __slots__ = ("_count", "_last", "_middle", "_older", "_previous", "_span")
+    Attributes:
+        usual: the gap between two tokens, None while it is not known. Of two gaps the smaller one counts.
+    """
+
+    __slots__ = ("_count", "_last", "_middle", "_older", "_previous", "_span", "usual")
 
     def __init__(self) -> None:
+        self.usual: float | None = None
         self._previous: float | None = None  # when tokens came last
         self._last: float | None = None  # the last three gaps, newest first
         self._middle: float | None = None
@@ -29,25 +34,22 @@ class Gap:
             self._previous = now
             self._span, self._count = now - previous, tokens if apart else 1
             self._older, self._middle, self._last = self._middle, self._last, self._span / self._count
+            self.usual = self._median(self._last)
         elif apart and self._last is not None:
             self._count += tokens
             self._last = self._span / self._count
-
-    @property
-    def usual(self) -> float | None:
-        """The gap between two tokens, None while it is not known."""
-        expected = self.expected
-        return None if expected is None or self._previous is None else expected - self._previous
+            self.usual = self._median(self._last)
 
     @property
     def expected(self) -> float | None:
-        """When tokens should come next; None while it cannot be known. Of two gaps the smaller one counts."""
-        a, b, c = self._last, self._middle, self._older
-        if a is None or self._previous is None:
-            return None
-        if b is None:
-            return self._previous + a
-        low, high = (a, b) if a < b else (b, a)
-        if c is None or c <= low:
-            return self._previous + low
-        return self._previous + min(c, high)
+        """When tokens should come next; None while it cannot be known."""
+        return None if self.usual is None or self._previous is None else self._previous + self.usual
+
+    def _median(self, last: float) -> float:
+        middle, older = self._middle, self._older
+        if middle is None:
+            return last
+        low, high = (last, middle) if last < middle else (middle, last)
+        if older is None or older <= low:
+            return low
+        return min(high, older)

@@ -146,7 +146,7 @@ class Answer:
 
     def on_body(self, data: bytes) -> None:
         """Bytes of the body."""
-        if not self.over:
+        if not self.complete and self.error is None:  # `over`, which is asked for each token here
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
