@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -36,8 +36,10 @@ global_order: list[Stream] = []
 
 
 @pytest.fixture
-async def rounds() -> Rounds:
-    return Rounds(Ticker(asyncio.get_running_loop()))
+async def rounds() -> AsyncIterator[Rounds]:
+    ticker = Ticker(asyncio.get_running_loop())
+    yield Rounds(ticker)
+    ticker.close()
 
 
 @pytest.fixture
