@@ -8,7 +8,6 @@ from typing import cast
 
 from benchmarks.micro.flow import Clock, Timers
 from gateway.ticker import Ticker
-from gateway.timer import LoopTimer
 from gateway.upstream.rounds import LOOKED_AT, Rounds
 
 STREAMS = 32
@@ -49,7 +48,7 @@ def crowd() -> Iterator[Crowd]:
 
 async def _gathered(timers: Timers, stack: ExitStack) -> Crowd:
     """A crowd that is read by ticks: it woke the process often enough."""
-    rounds = Rounds(Ticker(cast("asyncio.AbstractEventLoop", timers), LoopTimer))
+    rounds = Rounds(Ticker(cast("asyncio.AbstractEventLoop", timers)))
     stack.callback(rounds.close)
     made = Crowd(timers, rounds)
     for _ in range(STREAMS):

@@ -21,7 +21,6 @@ from app.sse import EventWriter, Pace
 from gateway.buffer import TokenBuffer
 from gateway.relay import Deadlines, Relay
 from gateway.ticker import Ticker
-from gateway.timer import LoopTimer
 from gateway.upstream.answer import Answer
 from gateway.upstream.client import EngineResponse
 from gateway.upstream.exchange import Exchange
@@ -118,7 +117,7 @@ class Flow:
         self.buffer = TokenBuffer()
         self._clock = clock
         self._timers = Timers(clock)
-        self._ticker = Ticker(cast("asyncio.AbstractEventLoop", self._timers), LoopTimer)
+        self._ticker = Ticker(cast("asyncio.AbstractEventLoop", self._timers))
         self._exchange = Exchange(self, Answer(max_head=65536), reused=False)
         self._words = [self._framed({"content": f" word{number}"}) for number in range(WORDS)]
         self._pairs = [b"".join(self._words[at : at + TOKENS]) for at in range(0, WORDS, TOKENS)]

@@ -48,7 +48,6 @@ class EngineTransport(httpx.AsyncBaseTransport):
     def __init__(self, limits: Limits, ticker: Ticker | None = None) -> None:
         self._limits = limits
         self._ticker = ticker
-        self._own: Ticker | None = None
         self._rounds: Rounds | None = None
         self._plain: dict[tuple[str, bool], Pool] = {}
         self._secure: dict[tuple[str, bool], SecurePool] = {}
@@ -105,16 +104,12 @@ class EngineTransport(httpx.AsyncBaseTransport):
             await secure.aclose()
         if self._rounds is not None:
             self._rounds.close()
-        if self._own is not None:
-            self._own.close()
 
     def _plain_pool(self, target: Target, control: bool) -> Pool:
         pool = self._plain.get((target.origin, control))
         if pool is None:
             if self._rounds is None and sys.platform == "linux":
-                if self._ticker is None:
-                    self._ticker = self._own = Ticker(asyncio.get_running_loop())
-                self._rounds = Rounds(self._ticker)
+                self._rounds = Rounds(self._ticker or Ticker(asyncio.get_running_loop()))
             limits = self._limits
             pool = self._plain[target.origin, control] = Pool(
                 target.url.host,

@@ -19,7 +19,6 @@ from gateway.errors import (
 )
 from gateway.relay import Deadlines, Relay
 from gateway.ticker import Ticker
-from gateway.timer import LoopTimer
 
 SHORT = 0.03
 LONG = 60.0
@@ -81,7 +80,7 @@ class Stage:
         self.buffer = TokenBuffer(strategy=strategy, window=window, high_water=high_water)
         deadlines = Deadlines(**{"first_token": LONG, "gap": LONG, "write": LONG} | limits)
         now = asyncio.get_running_loop().time()
-        self.ticker = Ticker(asyncio.get_running_loop(), LoopTimer)
+        self.ticker = Ticker(asyncio.get_running_loop())
         self.relay = Relay(
             self.buffer,
             self.engine,  # type: ignore[arg-type]

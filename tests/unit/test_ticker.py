@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ticker import TICK, Alarm, MakeTimer, Ticker
-from gateway.timer import EARLY, DescriptorTimer, LoopTimer
-from tests.fakes.loops import over_both_loops
+from gateway.ticker import EARLY, TICK, Alarm, Ticker
 
 
 class Handle:
@@ -65,7 +63,7 @@ def loop() -> Loop:
 
 @pytest.fixture
 def ticker(loop: Any) -> Ticker:
-    return Ticker(loop, LoopTimer)
+    return Ticker(loop)
 
 
 def test_an_alarm_rings_once_not_early_and_a_tick_late_at_most(loop: Loop, ticker: Ticker) -> None:
@@ -100,7 +98,7 @@ def test_the_last_time_that_was_set_counts(loop: Loop, ticker: Ticker) -> None:
     ticker.set(alarm, start + 0.045)
     loop.go(start + 1)
     assert len(rung) == 1
-    assert start + 0.045 <= rung[0] <= start + 0.045 + TICK + EARLY + 1e-9
+    assert start + 0.045 <= rung[0] <= start + 0.045 + TICK + 1e-9
 
 
 def test_a_cancelled_alarm_does_not_ring_and_can_be_set_again(loop: Loop, ticker: Ticker) -> None:
@@ -147,42 +145,10 @@ def test_without_alarms_there_is_no_timer(loop: Loop, ticker: Ticker) -> None:
     assert not [t for t in loop.timers if not t.cancelled]
 
 
-@pytest.mark.parametrize("timer", [LoopTimer, DescriptorTimer])
-@over_both_loops
-async def test_it_rings_on_a_real_loop_a_tick_late_at_most_and_never_early(timer: MakeTimer) -> None:
+async def test_it_rings_on_a_real_loop() -> None:
     loop = asyncio.get_running_loop()
-    ticker, late = Ticker(loop, timer), list[float]()
-    for number in range(20):
-        due = loop.time() + 0.001 + number * 0.0007
-        rung = asyncio.Event()
-
-        def ring(due: float = due, rung: asyncio.Event = rung) -> None:
-            late.append(loop.time() - due)
-            rung.set()
-
-        ticker.set(Alarm(ring), due)
-        async with asyncio.timeout(5):
-            await rung.wait()
+    ticker, rung = Ticker(loop), asyncio.Event()
+    ticker.set(Alarm(rung.set), loop.time() + 0.005)
+    async with asyncio.timeout(5):
+        await rung.wait()
     ticker.close()
-    assert min(late) > -0.0011  # uvloop's clock counts whole milliseconds
-    assert sorted(late)[10] < TICK + EARLY + 0.002
-
-
-@over_both_loops
-async def test_a_timer_that_is_set_anew_or_to_never_does_not_ring_at_its_old_time() -> None:
-    loop = asyncio.get_running_loop()
-    for make in (LoopTimer, DescriptorTimer):
-        rung: list[float] = []
-        timer = make(loop, lambda rung=rung: rung.append(loop.time()))  # type: ignore[misc]
-        timer.set(loop.time() + 0.01)
-        timer.set(None)
-        await asyncio.sleep(0.03)
-        assert not rung
-        timer.set(loop.time() + 60)
-        timer.set(loop.time() - 1)
-        async with asyncio.timeout(5):
-            while not rung:  # noqa: ASYNC110 - the timer is what is waited for
-                await asyncio.sleep(0.001)
-        assert len(rung) == 1
-        timer.close()
-        timer.close()

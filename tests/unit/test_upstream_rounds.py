@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -36,10 +36,8 @@ global_order: list[Stream] = []
 
 
 @pytest.fixture
-async def rounds() -> AsyncIterator[Rounds]:
-    ticker = Ticker(asyncio.get_running_loop())
-    yield Rounds(ticker)
-    ticker.close()
+async def rounds() -> Rounds:
+    return Rounds(Ticker(asyncio.get_running_loop()))
 
 
 @pytest.fixture
