@@ -38,7 +38,7 @@ async def test_a_client_that_reads_slowly_gets_every_token_in_fewer_events() -> 
         limits = {"buffer_high_water_bytes": 65536}
         async with gateway_on(engine, limits=limits) as gateway, Client(gateway.url, receive_buffer=SMALL) as client:
             await client.send(request())
-            for _ in range(50):
+            for _ in range(400):
                 await client.read(2048)
                 await asyncio.sleep(0.002)
             answer = await client.rest()

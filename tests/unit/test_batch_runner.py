@@ -220,6 +220,7 @@ async def test_what_becomes_of_lines_and_batches_is_reported(tmp_path: Path) -> 
         await there.until(batch, lambda found: found.completed == 6 and found.failed == 1)
         there.now += 86400
         await there.ended(batch)
+        await there.until(batch, lambda _: any(isinstance(event, BatchEnded) for event in there.events))  # told after
         counted = there.counted()
         assert counted.pop("again") >= 1
         assert counted == {"done": 6, "failed": 1, "lane_down": 1, "expired": 1}
