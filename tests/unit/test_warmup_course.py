@@ -118,7 +118,7 @@ def test_the_slowest_size_is_the_one_that_waited_longest_at_first() -> None:
     assert (row.size, row.ttfts) == (TWO, [5.0, 0.2, 0.2])
 
 
-@given(st.lists(st.floats(0.001, 10), min_size=40, max_size=40), st.integers(1, 6))
+@given(st.lists(st.floats(0.001, 10), min_size=6 * REPEATS, max_size=6 * REPEATS), st.integers(1, 6))
 def test_every_course_ends_with_two_to_eight_bursts_of_each_size(ttfts: list[float], number: int) -> None:
     course = Course([Size(n + 1, 16) for n in range(number)])
     for ttft in ttfts:
