@@ -1,5 +1,7 @@
 """When text leaves the window, and in what company."""
 
+import json
+
 import pytest
 
 from gateway.buffer import TokenBuffer, Window
@@ -433,3 +435,13 @@ class TestChunksThatLookLikeTheOthers:
         assert said.startswith(head + b"xx")
         assert len(ended) == 1
         assert b'"error"' in ended[0]
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    def test_a_chunk_whose_logprobs_hold_a_number_that_would_change_goes_as_it_came(self, strategy: str) -> None:
+        def chance(number: int) -> bytes:
+            chosen = json.loads(content("a"))
+            chosen["choices"][0]["logprobs"] = {"content": [{"token": "a", "logprob": -1.5, "bytes": [number]}]}
+            return dump(chosen)
+
+        odd = chance(1123456789012345678901238)
+        assert odd in play(chance(1), chance(2), odd, chance(3), strategy=strategy)

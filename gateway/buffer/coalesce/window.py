@@ -147,9 +147,9 @@ class WindowStrategy:
         text = piece.text
         if not text:
             return self._join_silently(choice, piece, reading, now)
+        if (piece.key != choice.key or not piece.plain) and not pieces.is_exact(reading.data):
+            return False
         if piece.key != choice.key:
-            if not pieces.is_exact(reading.data):
-                return False
             choice.key = piece.key
         elif piece.plain and self._learns:
             self._learn(reading.data, piece)
