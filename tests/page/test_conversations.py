@@ -15,25 +15,52 @@ def three(chat: Chat) -> None:
         chat.ask(words)
 
 
-def titles(chat: Chat) -> list[str]:
-    return list(chat.page.locator(".list .name").all_inner_texts())
+SLOW = """
+  const { set } = Object.getOwnPropertyDescriptor(IDBTransaction.prototype, "oncomplete");
+  let slow = COUNT;
+  Object.defineProperty(IDBTransaction.prototype, "oncomplete", {
+    set(done) { set.call(this, () => setTimeout(done, slow-- > 0 ? 700 : 0)); },
+  });
+"""
+"""Makes the next COUNT transactions of IndexedDB take their time."""
 
 
 def test_a_conversation_is_there_after_a_reload_under_its_first_words(chat: Chat, engine: SpeakingEngine) -> None:
     engine.plays(whole(text("the answer")))
     chat.ask("What is it?\nTell me.")
     chat.page.reload()
-    assert titles(chat) == ["What is it?"]
+    expect(chat.page.locator(".list .name")).to_have_text(["What is it?"])
     expect(chat.answer.locator(".markdown")).to_have_text("the answer")
     expect(chat.page.locator(".said")).to_have_text("What is it?\nTell me.")
 
 
 def test_the_list_has_the_latest_first_and_opens_what_is_chosen(chat: Chat) -> None:
     three(chat)
-    assert titles(chat) == ["plums", "pears", "apples"]
+    expect(chat.page.locator(".list .name")).to_have_text(["plums", "pears", "apples"])
     chat.page.get_by_role("link", name="apples").click()
     expect(chat.page.locator(".said")).to_have_text("apples")
     expect(chat.page.locator(".list [aria-current=page]")).to_contain_text("apples")
+
+
+def test_an_address_that_comes_while_the_page_starts_is_followed(chat: Chat, engine: SpeakingEngine) -> None:
+    engine.plays(whole(text("kept")))
+    chat.ask("apples")
+    address = chat.page.evaluate("location.hash")
+    chat.button("New chat").click()
+    chat.page.add_init_script(SLOW.replace("COUNT", "1"))
+    chat.page.reload()
+    chat.page.evaluate("(address) => { location.hash = address; }", address)
+    expect(chat.answer.locator(".markdown")).to_have_text("kept")
+
+
+def test_of_two_choices_the_last_is_shown_although_the_first_takes_longer_to_read(chat: Chat) -> None:
+    three(chat)
+    chat.page.evaluate(SLOW.replace("COUNT", "1"))
+    chat.page.get_by_role("link", name="apples").click()
+    chat.page.get_by_role("link", name="pears").click()
+    expect(chat.page.locator(".said")).to_have_text("pears")
+    chat.page.wait_for_timeout(1000)
+    expect(chat.page.locator(".said")).to_have_text("pears")
 
 
 def test_a_conversation_can_be_renamed_and_keeps_its_name(chat: Chat) -> None:

@@ -4,8 +4,11 @@ import App from "./components/App.js";
 import { settings, secret, startKeeping } from "./settings.js";
 import { applyLook, followOtherTabs, keepAll, loadList, loadService, open, start, store } from "./store.js";
 
+const listed = loadList();
+
 /** Shows what the address says: `#/` a new conversation, `#/c/ID` one of the list, `#/status` the lanes. */
 async function route() {
+  await listed; // an address that comes while the page starts names a conversation that is about to be known
   const [, view, id] = location.hash.split("/");
   store.view = view === "status" ? "status" : "chat";
   store.menuOpen = false;
@@ -27,4 +30,4 @@ window.addEventListener("pagehide", keepAll);
 document.addEventListener("visibilitychange", () => document.hidden && keepAll());
 followOtherTabs();
 loadService();
-loadList().then(route);
+route();

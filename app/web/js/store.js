@@ -120,8 +120,11 @@ export async function loadList() {
   if (store.kept) store.conversations = await conversations.list();
 }
 
-/** Shows a conversation; a new one where there is none of that id. */
+let choice = 0;
+
+/** Shows a conversation; a new one where there is none of that id. Of several choices the last one is shown. */
 export async function open(id) {
+  const mine = ++choice;
   const running = store.jobs.get(id);
   if (running) {
     store.current = running.conversation;
@@ -129,6 +132,7 @@ export async function open(id) {
   }
   if (store.current.id === id) return;
   const [meta, messages] = [store.conversations.find((each) => each.id === id), await conversations.messagesOf(id)];
+  if (mine !== choice) return;
   if (!meta || !messages) {
     start();
     return;
@@ -140,6 +144,7 @@ export async function open(id) {
 
 /** Shows an empty conversation. It is kept once something was said. */
 export function start() {
+  choice++;
   if (store.current.messages.length) store.current = newConversation();
   if (location.hash !== "#/") location.hash = "#/";
 }

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,14 @@ class Engine:
     def client(self) -> OpenAI:
         """The official client, straight to the engine."""
         return client_of(self.url)
+
+
+def until_running(engine: Engine, counts: Container[float], seconds: float) -> None:
+    """Waits until the number of requests that the engine works on is one of these."""
+    deadline = time.monotonic() + seconds
+    while (running := engine.running()) not in counts:
+        assert time.monotonic() < deadline, f"{running} requests run after {seconds} s"
+        time.sleep(0.05)
 
 
 def client_of(url: str) -> OpenAI:

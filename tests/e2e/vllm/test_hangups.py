@@ -3,7 +3,7 @@
 import http.client
 import json
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.e2e.vllm.conftest import Engine
+from tests.e2e.vllm.conftest import Engine, until_running
 
 pytestmark = pytest.mark.vllm
 
@@ -37,13 +37,6 @@ def asked(gateway: str, **body: Any) -> Iterator[http.client.HTTPConnection]:
         connection.close()
 
 
-def until_running(engine: Engine, counts: Container[float], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while (running := engine.running()) not in counts:
-        assert time.monotonic() < deadline, f"{running} requests run after {seconds} s"
-        time.sleep(0.05)
-
-
 def assert_forgotten(engine: Engine) -> None:
     until_running(engine, [0], PATIENCE)
     generated = engine.metric("vllm:generation_tokens_total")
@@ -61,7 +54,7 @@ def test_a_client_that_leaves_mid_stream_stops_the_engine(gateway: str, engines:
         answer = connection.getresponse()
         for _ in range(20):
             assert answer.readline()
-        assert engine.running() == 1
+        until_running(engine, [1], PATIENCE)
         answer.close()
     assert_forgotten(engine)
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.e2e.vllm.conftest import Engine
+from tests.e2e.vllm.conftest import Engine, until_running
 from tests.page.conftest import Chat, browser, context
 
 pytestmark = pytest.mark.vllm
@@ -36,11 +36,8 @@ def test_stop_keeps_what_was_written_and_frees_the_engine_within_a_second(
     while not page.answer.locator(".markdown").count() or len(page.written) < 20:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert engines["lowlatency"].running() == 1
+    until_running(engines["lowlatency"], [1], 2)
     page.button("Stop").click()
-    stopped = time.monotonic()
-    while engines["lowlatency"].running():
-        assert time.monotonic() - stopped < 2, "the engine still generates"
-        time.sleep(0.02)
+    until_running(engines["lowlatency"], [0], 2)
     page.settled()
     assert len(page.written) > 20
