@@ -49,7 +49,4 @@ class Gap:
         middle, older = self._middle, self._older
         if middle is None:
             return last
-        low, high = (last, middle) if last < middle else (middle, last)
-        if older is None or older <= low:
-            return low
-        return min(high, older)
+        return min(last, middle) if older is None else sorted((last, middle, older))[1]

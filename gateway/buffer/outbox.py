@@ -26,10 +26,18 @@ class Outbox:
         self.size += len(event)
         self._stats.events_out += 1
 
+    def put_text(self, event: bytes, tokens: int, reason: FlushReason) -> None:
+        """Adds one event of text, encoded already, and counts it."""
+        self._parts.append(event)
+        self.size += len(event)
+        self._stats.events_out += 1
+        self.flushed(tokens, reason)
+
     def flushed(self, tokens: int, reason: FlushReason) -> None:
         """Counts text that left the buffer."""
         stats = self._stats
-        stats.flushes[reason] = stats.flushes.get(reason, 0) + 1
+        flushes = stats.flushes
+        flushes[reason] = flushes.get(reason, 0) + 1
         stats.flush_tokens[bisect_left(TOKENS_BUCKETS, tokens)] += 1
         stats.flush_tokens_sum += tokens
 

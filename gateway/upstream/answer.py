@@ -21,6 +21,7 @@ class Answer:
         started: a byte has come.
         has_head: the head is complete.
         complete: the answer is complete; nothing of it is missing.
+        over: nothing more of this answer is to come: it is complete, or broken.
         reusable: it is complete and the connection may carry another one.
         error: why this is not an answer, or not all of one.
     """
@@ -28,6 +29,7 @@ class Answer:
     __slots__ = (
         "_head_only",
         "_headers_size",
+        "_kept",
         "_max_head",
         "_parser",
         "_pieces",
@@ -36,6 +38,8 @@ class Answer:
         "error",
         "has_head",
         "headers",
+        "on_body",
+        "over",
         "reusable",
         "started",
         "status",
@@ -45,18 +49,15 @@ class Answer:
         """`head_only`: the request was a HEAD, so no body follows whatever the head says."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        self.started = self.has_head = self.complete = self.reusable = False
+        self.started = self.has_head = self.complete = self.over = self.reusable = False
         self.error: str | None = None
         self._max_head = max_head
         self._head_only = head_only
         self._headers_size = self._since_body = 0
         self._pieces: list[bytes] = []
+        self._kept: int | None = None  # of the pieces, those before the answer was over
+        self.on_body = self._pieces.append  # called by the parser with bytes of the body, for each token
         self._parser = httptools.HttpResponseParser(self)
-
-    @property
-    def over(self) -> bool:
-        """Nothing more of this answer is to come."""
-        return self.complete or self.error is not None
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes of the connection; the body's bytes in them, all that came before an error included."""
@@ -68,8 +69,11 @@ class Answer:
             self._parser.feed_data(data)
         except _PARSER_ERRORS:
             self.reusable = False
-            if not self.complete:
-                self._fail("the engine's answer is not HTTP")
+            self._fail("the engine's answer is not HTTP")
+        pieces = self._pieces
+        if len(pieces) == 1 and not self.over:
+            self._since_body = 0
+            return pieces.pop()
         return self._body(len(data))
 
     def end(self) -> None:
@@ -82,7 +86,7 @@ class Answer:
         elif self._has(b"content-length") or self._has(b"transfer-encoding"):
             self._fail("the engine closed the connection before its answer was complete")
         else:
-            self.complete = True
+            self._end()
 
     def close(self) -> None:
         """Let go of the parser, which refers back to this: no cycle is left behind. Called once and last."""
@@ -90,19 +94,24 @@ class Answer:
 
     def _body(self, fed: int) -> bytes:
         pieces = self._pieces
-        if pieces:
-            self._since_body = 0
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pieces.clear()
-            return body
-        self._since_body += fed
-        if self._since_body > self._max_head and not self.complete:
+        if self._kept is not None:
+            del pieces[self._kept :]
+        body = b"".join(pieces)
+        pieces.clear()
+        self._since_body = 0 if body else self._since_body + fed
+        if self._since_body > self._max_head:
             self._fail("the head of the engine's answer is too large")
-        return b""
+        return body
+
+    def _end(self) -> None:
+        self.complete = self.over = True
+        self._kept = len(self._pieces)
 
     def _fail(self, why: str) -> None:
-        if self.error is None:
+        if not self.over:
             self.error = why
+            self.over = True
+            self._kept = len(self._pieces)
 
     def _has(self, name: bytes) -> bool:
         return any(other.lower() == name for other, _ in self.headers)
@@ -131,26 +140,22 @@ class Answer:
 
     def on_headers_complete(self) -> None:
         """The end of a head, perhaps of an interim one."""
-        status = self._parser.get_status_code()
-        if status < 200:
-            self.headers.clear()
-            return
-        unreadable = self._unreadable()
-        if unreadable:
-            self._fail(unreadable)
         if self.over:
             return
-        self.status = status
-        self.has_head = True
-        self.complete = self._head_only
-
-    def on_body(self, data: bytes) -> None:
-        """Bytes of the body."""
-        if not self.complete and self.error is None:  # `over`, which is asked for each token here
-            self._pieces.append(data)
+        status = self._parser.get_status_code()
+        unreadable = self._unreadable()
+        if status < 200:
+            self.headers.clear()
+        elif unreadable:
+            self._fail(unreadable)
+        else:
+            self.status = status
+            self.has_head = True
+            if self._head_only:
+                self._end()
 
     def on_message_complete(self) -> None:
         """The end of an answer, perhaps of an interim one."""
         if self.has_head and not self.over:
-            self.complete = True
+            self._end()
             self.reusable = self._parser.should_keep_alive()

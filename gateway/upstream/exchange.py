@@ -78,14 +78,18 @@ class Exchange(httpx.AsyncByteStream):
             answer.feed(data)
             return
         body = answer.feed(data)
-        if answer.has_head and self._waiter is not None:
+        if self._waiter is not None and answer.has_head:
             self._wake()
         if body:
-            self._push(body)
-        if answer.error is not None:
-            self._break(BrokenAnswer(answer.error))
-        elif answer.complete:
-            self._end()
+            if self._sink is not None:
+                self._sink.received(body)
+            else:
+                self._hold(body)
+        if answer.over:
+            if answer.error is not None:
+                self._break(BrokenAnswer(answer.error))
+            else:
+                self._end()
 
     def cut(self, cause: Exception | None) -> None:
         """The connection is gone: closed by the engine (None), or broken."""
@@ -167,10 +171,7 @@ class Exchange(httpx.AsyncByteStream):
         if self._error is not None:
             raise self._error
 
-    def _push(self, body: bytes) -> None:
-        if self._sink is not None:
-            self._sink.received(body)
-            return
+    def _hold(self, body: bytes) -> None:
         self._held.append(body)
         self._held_size += len(body)
         if self._held_size > HELD:

@@ -75,11 +75,25 @@ def test_an_answer_to_head_has_no_body_whatever_its_length_says() -> None:
     assert (answer.complete, answer.status, body) == (True, 200, b"")
 
 
-@pytest.mark.parametrize("surplus", [b"x", b"HTTP/1.1 200 OK\r\n", b"\0\0", b"0\r\n\r\n"])
+ANOTHER = HEAD + b"Content-Length: 5\r\n\r\nother"
+SURPLUS = {
+    "a byte": b"x",
+    "half a head": b"HTTP/1.1 200 OK\r\n",
+    "no HTTP": b"\0\0",
+    "another end": b"0\r\n\r\n",
+    "an interim answer": INTERIM,
+    "another answer": ANOTHER,
+    "two answers, one of them unreadable": ANOTHER + HEAD + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+    "a large head": HEAD + b"X: " + b"x" * 2000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("surplus", SURPLUS.values(), ids=SURPLUS)
 @pytest.mark.parametrize("form", FORMS)
 def test_bytes_behind_an_answer_spoil_the_connection_and_not_the_answer(form: str, surplus: bytes) -> None:
     answer, body = fed(FORMS[form] + surplus)
     assert (body, answer.complete, answer.error, answer.reusable) == (b"hello", True, None, False)
+    assert (answer.status, answer.headers) == (200, fed(FORMS[form])[0].headers)
     later, _ = fed(FORMS[form])
     assert later.feed(surplus) == b""
     assert not later.reusable

@@ -24,10 +24,24 @@ class Template:
     """A head and a tail, and the key and choice of the pieces that have them.
 
     A piece has more than `least` bytes, and its text is from `begin` to `end` of them. Of whole events, one after the
-    other, `first` is before the first text, `between` between two, `last` after the last one.
+    other, `first` is before the first text, `between` between two, `last` after the last one: the texts and what is
+    between them are from `before` to `after`.
     """
 
-    __slots__ = ("begin", "between", "choice", "end", "first", "head", "key", "last", "least", "tail")
+    __slots__ = (
+        "after",
+        "before",
+        "begin",
+        "between",
+        "choice",
+        "end",
+        "first",
+        "head",
+        "key",
+        "last",
+        "least",
+        "tail",
+    )
 
     def __init__(self, head: bytes, tail: bytes, piece: Piece) -> None:
         self.head: Final = head
@@ -38,26 +52,31 @@ class Template:
         self.first: Final = b"data: " + head
         self.last: Final = tail + b"\n\n"
         self.between: Final = self.last + self.first
+        self.before: Final = len(self.first)
+        self.after: Final = -len(self.last)
         self.key: Final = piece.key
         self.choice: Final = piece.choice
 
-    def texts(self, events: bytes) -> list[str] | None:
-        """The texts of whole events, if all of them have this template and none has an escape or no text; else None."""
+    def pieces(self, events: bytes) -> list[bytes] | None:
+        """The texts of whole events as JSON has them, if all have this template and none is empty or has an escape.
+
+        Side by side they are the text of one event, and so are some of them.
+        """
         if not (events.startswith(self.first) and events.endswith(self.last)):
             return None
-        pieces = events[len(self.first) : -len(self.last)].split(self.between)
-        joined = b"".join(pieces)
-        if b"\\" in joined or b'"' in joined:  # so that each string is one piece, and none hides what is no text
+        pieces = events[self.before : self.after].split(self.between)
+        listed = b'","'.join(pieces)
+        if b"\\" in listed or listed.count(b'"') != 2 * len(pieces) - 2 or b"" in pieces:  # each string is one piece
             return None
         try:
-            texts: list[str] = orjson.loads(b'["' + b'","'.join(pieces) + b'"]')
+            orjson.loads(b'["' + listed + b'"]')
         except orjson.JSONDecodeError:
             return None
-        return texts if len(texts) == len(pieces) and "" not in texts else None
+        return pieces
 
-    def event(self, text: str) -> bytes:
-        """The chunk with this text as a whole event."""
-        return self.first + orjson.dumps(text)[1:-1] + self.last
+    def event(self, pieces: list[bytes]) -> bytes:
+        """Such texts as one whole event."""
+        return self.first + b"".join(pieces) + self.last
 
     def filled(self, text: str) -> bytes:
         """The chunk with this text."""

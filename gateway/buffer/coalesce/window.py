@@ -20,7 +20,7 @@ from gateway.buffer.coalesce.strategy import Window
 from gateway.buffer.coalesce.template import Template, learn
 from gateway.buffer.outbox import Outbox
 from gateway.telemetry import FlushReason
-from gateway.wire import chunks
+from gateway.wire import chunks, sse
 from gateway.wire.chunks import Reading
 
 AROUND = 34
@@ -44,6 +44,7 @@ class WindowStrategy:
         self._outbox = outbox
         self._learns = learns
         self._choices: dict[int, Choice] = {}
+        self._only: Choice | None = None  # the choice, where there is one only
         self._open: list[Run] = []  # the oldest first
         self._templates: list[Template] = []  # the one that matched last is the first
         self.reader_busy = False
@@ -74,27 +75,41 @@ class WindowStrategy:
 
     def match_all(self, data: bytes, now: float) -> int:  # noqa: D102
         template = self._templates[0] if self._templates else None
-        texts = template.texts(data) if template is not None else None
-        if template is None or not texts:
+        pieces = template.pieces(data) if template is not None else None
+        if template is None or pieces is None:
             return 0
         choice = self._choices[template.choice]
-        choice.gap.came(now, len(texts), apart=self.since is not None)
-        at, count, size = 0, len(texts), len(data) // len(texts)
-        while at < count:
-            run = choice.run
-            if run is None and count - at >= self._tokens and not self.reader_busy:
-                self._outbox.put_encoded(template.event("".join(texts[at : at + self._tokens])))
-                self._outbox.flushed(self._tokens, FlushReason.TOKENS)
-                at += self._tokens
-                continue
-            if run is None or run.key is not template.key:
-                run = self._run(choice, template.key, b"", now)
-            run.template = template
-            part = texts[at:] if self.reader_busy else texts[at : at + max(1, self._tokens - run.tokens)]
-            run.texts += part
-            self._hold(run, len(part), size * len(part))
-            at += len(part)
+        count = len(pieces)
+        choice.gap.came(now, count, apart=self.since is not None)
+        while pieces:
+            reason = self._at_once(choice, len(pieces), now)
+            if reason is None:
+                part = self._held(choice, template, pieces, len(data) // count, now)
+            else:
+                part = pieces[: self._tokens]
+                self._outbox.put_text(template.event(part), len(part), reason)
+            pieces = pieces[len(part) :]
         return count
+
+    def _at_once(self, choice: Choice, tokens: int, now: float) -> FlushReason | None:
+        """Why text that has just come does not wait; None if it does, or if other text is before it."""
+        if choice.run is not None or self.reader_busy:
+            return None
+        if tokens >= self._tokens:
+            return FlushReason.TOKENS
+        usual, waits_since = choice.gap.usual, now if self.since is None else self.since
+        return FlushReason.LONE if usual is not None and now + usual > waits_since + self._delay else None
+
+    def _held(self, choice: Choice, template: Template, pieces: list[bytes], size: int, now: float) -> list[bytes]:
+        """Adds to the run of a choice what it has room for, which is returned. `size`: bytes of one event."""
+        run = choice.run
+        if run is None or run.key is not template.key:
+            run = self._run(choice, template.key, b"", now)
+        run.template = template
+        part = pieces if self.reader_busy else pieces[: max(1, self._tokens - run.tokens)]
+        run.texts += [piece.decode() for piece in part]
+        self._hold(run, len(part), size * len(part))
+        return part
 
     def add(self, reading: Reading, now: float) -> None:  # noqa: D102
         piece = pieces.piece_of(reading)
@@ -127,15 +142,13 @@ class WindowStrategy:
         return self._open[0].deadline if self._open and not self.reader_busy else None
 
     def worth_reading(self) -> int:  # noqa: D102
-        if not self._choices:
-            return 0
-        if self.reader_busy or not self._templates or len(self._choices) != 1:
-            return 1
-        template = self._templates[0]
-        usual = self._choices[template.choice].gap.usual
+        only = self._only
+        if only is None or self.reader_busy or not self._templates:
+            return 1 if self._choices else 0
+        usual = only.gap.usual
         if usual is None:
             return 1
-        return template.least + AROUND if usual < self._delay else 0
+        return self._templates[0].least + AROUND if usual < self._delay else 0
 
     def flush(self, reason: FlushReason) -> None:  # noqa: D102
         for run in self._open[:]:
@@ -189,6 +202,7 @@ class WindowStrategy:
         choice = self._choices.get(index)
         if choice is None:
             choice = self._choices[index] = Choice(index)
+            self._only = choice if len(self._choices) == 1 else None
         return choice
 
     def _run(self, choice: Choice, key: bytes, data: bytes, now: float) -> Run:
@@ -221,8 +235,7 @@ class WindowStrategy:
         run.choice.run = None
         self._open.remove(run)
         self.pending -= run.size
-        self._outbox.put(run.event())
-        self._outbox.flushed(run.tokens, reason)
+        self._outbox.put_text(sse.encode(run.event()), run.tokens, reason)
 
     def _go_alone(self, reading: Reading, now: float) -> None:
         self.flush(FlushReason.END if reading.last else FlushReason.BOUNDARY)
