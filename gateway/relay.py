@@ -97,16 +97,14 @@ class Relay:
         """Takes what the engine sent."""
         now = self._now()
         buffer = self._buffer
-        events = buffer.stats.events_in
         try:
-            buffer.feed(data, now, self._read_at if self._unread > 1 else None)
-            self._read_at = now
-            if buffer.stats.events_in != events:
+            if buffer.feed(data, now, self._read_at if self._unread > 1 else None):
                 self._last_event = now
+            self._read_at = now
             if self._write is None or buffer.complete or buffer.error_seen:
                 self._set_watch_timer(now)
                 self._wake()
-            if buffer.full and not self._paused:
+            if not self._paused and buffer.full:
                 self._paused = True
                 self._response.pause()
             self._flush(now)
@@ -161,8 +159,9 @@ class Relay:
         """Writes what is due, unless the client's socket is full."""
         if self._write is None or self._blocked is not None:
             return
-        flush = self._buffer.take(now)
-        if self._paused and not self._buffer.full:
+        buffer = self._buffer
+        flush = buffer.take(now)
+        if self._paused and not buffer.full:
             self._paused = False
             self._last_event = now  # the silence was ours
             self._response.resume()
@@ -171,10 +170,10 @@ class Relay:
             if self._blocked is not None:
                 self._writing_since = now
                 self._unread_by_client = self._unsent()
-                self._buffer.reader_busy = True
+                buffer.reader_busy = True
                 self._wake()
                 return
-        if self._buffer.ended:
+        if buffer.ended:
             self._wake()
         else:
             self._await_more()

@@ -59,9 +59,8 @@ class TokenBuffer:
         hide_usage: bool = False,
     ) -> None:
         self.stats = StreamStats()
-        self.has_event = False
+        self.has_event = self.error_seen = self.complete = False
         self.opening_error: bytes | None = None
-        self.complete = False
         self.failure: GatewayError | None = None
         self._decoder = SseDecoder(max_event)
         self._answer = DIALECTS[dialect]()
@@ -82,11 +81,6 @@ class TokenBuffer:
     @reader_busy.setter
     def reader_busy(self, busy: bool) -> None:
         self._strategy.reader_busy = busy
-
-    @property
-    def error_seen(self) -> bool:
-        """Whether an error event of the engine passed."""
-        return self._engine_error is not None
 
     @property
     def answer_id(self) -> str | None:
@@ -112,25 +106,27 @@ class TokenBuffer:
         """Bytes of the body from which on they should be fed soon; fewer may wait for `wake_at`. 0: any, at once."""
         return 0 if self.complete else self._strategy.worth_reading()
 
-    def feed(self, data: bytes, now: float, since: float | None = None) -> None:
-        """Takes bytes of the engine's body, cut anywhere.
+    def feed(self, data: bytes, now: float, since: float | None = None) -> bool:
+        """Takes bytes of the engine's body, cut anywhere. Whether they ended an event.
 
         `since`: they were left to wait and can have come at any time from then on; None: they came `now`.
         """
         if self.complete or self._finished or not data:
-            return
-        self._strategy.since = since
-        stats = self.stats
-        before = stats.tokens
-        tokens = self._strategy.match_all(data, now) if self._decoder.is_before(data) else 0
+            return False
+        strategy, stats = self._strategy, self.stats
+        strategy.since = since
+        events = tokens = strategy.match_all(data, now) if self._decoder.is_before(data) else 0
         if tokens:
             stats.events_in += tokens
             stats.tokens += tokens
         else:
+            events, tokens = stats.events_in, stats.tokens
             self._feed_events(data, now)
-        if stats.tokens != before:
-            self._note_arrival(stats.tokens - before, now)
-        self._strategy.settle(now)
+            events, tokens = stats.events_in - events, stats.tokens - tokens
+        if tokens:
+            self._note_arrival(tokens, now)
+        strategy.settle(now)
+        return events > 0
 
     def finish(self, now: float, error: GatewayError | None = None) -> None:
         """The engine's body is over; `error` says why, if it did not end as HTTP wants it. Only the first call counts.
@@ -206,6 +202,7 @@ class TokenBuffer:
         if reading.repeated or (reading.body is None and not self.has_event):
             return
         if reading.error is not None:
+            self.error_seen = True
             self._engine_error = reading.error
             if not self.has_event:
                 self.opening_error = event.data
