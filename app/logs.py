@@ -1,11 +1,13 @@
 """Where log lines go and how they look: stderr; for a person at a terminal, else `key=value` or JSON, a line each."""
 
 import logging
+import re
 import sys
+from typing import Any
 
 import orjson
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 from config.settings import ServerSettings
 
@@ -34,4 +36,27 @@ def _renderer(log_format: str) -> Processor:
         return structlog.processors.JSONRenderer(lambda line, **_: orjson.dumps(line, default=str).decode())
     if sys.stderr.isatty():
         return structlog.dev.ConsoleRenderer(sort_keys=False, exception_formatter=structlog.dev.plain_traceback)
-    return structlog.processors.LogfmtRenderer(key_order=("timestamp", "level", "event"), bool_as_flag=False)
+    return logfmt
+
+
+FIRST = ("timestamp", "level", "event")
+"""What each line begins with."""
+
+_QUOTED = re.compile(r'[ ="]')
+
+
+def logfmt(_logger: Any, _method: str, line: EventDict) -> str:
+    """`key=value` as structlog's own renderer writes it, which looks at each letter of each key."""
+    first = {key: line.pop(key, None) for key in FIRST}
+    return " ".join([f"{key}={_text(value)}" for key, value in (first | dict(line)).items()])
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    if _QUOTED.search(text):
+        text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text.replace("\n", "\\n")
