@@ -1,7 +1,8 @@
 """What is not counted event by event: tallies of whole streams, and gates and engines as they are when asked."""
 
-from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from operator import add
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,31 +24,25 @@ class TallyHistogram(Collector):
         self._name = name
         self._text = text
         self._bounds = [*(str(float(b)) for b in bounds), "+Inf"]
-        self._counts: dict[str, Tally[int]] = {}
+        self._counts: dict[str, list[int]] = {}
         self._sums: dict[str, float] = {}
 
     def add(self, lane: str, counts: Sequence[int], total: float) -> None:
         """Adds one stream's counts a bucket (not cumulative) and the sum of its values."""
-        tally = self._counts.setdefault(lane, Tally())
-        for bucket, count in enumerate(counts):
-            if count:
-                tally[bucket] += count
+        before = self._counts.get(lane)
+        self._counts[lane] = list(counts) if before is None else list(map(add, before, counts))
         self._sums[lane] = self._sums.get(lane, 0.0) + total
 
     def collect(self) -> Iterator[Metric]:
         """Yields the family, cumulative as Prometheus wants it."""
         family = HistogramMetricFamily(self._name, self._text, labels=("lane",))
-        for lane, tally in self._counts.items():
-            family.add_metric((lane,), _cumulative(self._bounds, tally), self._sums[lane])
+        for lane, counts in self._counts.items():
+            family.add_metric((lane,), _cumulative(self._bounds, counts), self._sums[lane])
         yield family
 
 
-def _cumulative(bounds: Sequence[str], counts: Mapping[int, int]) -> list[tuple[str, float]]:
-    total, rows = 0, []
-    for bucket, bound in enumerate(bounds):
-        total += counts.get(bucket, 0)
-        rows.append((bound, float(total)))
-    return rows
+def _cumulative(bounds: Sequence[str], counts: Sequence[int]) -> list[tuple[str, float]]:
+    return [(bound, float(total)) for bound, total in zip(bounds, accumulate(counts), strict=True)]
 
 
 class GateCollector(Collector):

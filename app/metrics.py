@@ -6,7 +6,7 @@ enumerations and the names of errors. No label says who asked, or what.
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import assert_never
+from typing import Generic, TypeVar, assert_never
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -35,6 +35,24 @@ from gateway.telemetry import (
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 OVERHEAD_SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 """Upper bounds: what the gateway adds is a millisecond or two; what is above ten needs an explanation."""
+
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+
+class Series(Generic[M]):
+    """A metric whose series are remembered: asking it for one costs more than counting in it."""
+
+    def __init__(self, metric: M) -> None:
+        self._metric: M = metric
+        self._known: dict[tuple[str, ...], M] = {}
+
+    def labels(self, *values: str) -> M:
+        """The series of these labels."""
+        series = self._known.get(values)
+        if series is None:
+            series = self._known[values] = self._metric.labels(*values)
+        return series
 
 
 class Metrics:
@@ -77,8 +95,8 @@ class Metrics:
         build.labels(version("tokenlane")).set(1)
 
     def _seconds(self, registry: CollectorRegistry) -> None:
-        def seconds(name: str, text: str, buckets: Sequence[float] = SECONDS) -> Histogram:
-            return Histogram(f"tokenlane_{name}_seconds", text, ("lane",), buckets=buckets, registry=registry)
+        def seconds(name: str, text: str, buckets: Sequence[float] = SECONDS) -> Series[Histogram]:
+            return Series(Histogram(f"tokenlane_{name}_seconds", text, ("lane",), buckets=buckets, registry=registry))
 
         self._duration = seconds("request_duration", "From arrival to the last byte.")
         self._ttft = seconds("ttft", "From arrival until the first token: text, reasoning or a tool call.")
@@ -88,8 +106,8 @@ class Metrics:
         )
 
     def _counters(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"tokenlane_{name}", text, labels, registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Series[Counter]:
+            return Series(Counter(f"tokenlane_{name}", text, labels, registry=registry))
 
         self._requests = counter(
             "requests",
@@ -114,10 +132,12 @@ class Metrics:
     def __call__(self, event: TelemetryEvent) -> None:
         """Counts one event."""
         match event:
-            case KeyRefused():
-                self._keys.labels(event.reason).inc()
             case RequestAdmitted():
                 self._queued.labels(event.lane).observe(event.waited)
+            case RequestEnded():
+                self._ended(event)
+            case KeyRefused():
+                self._keys.labels(event.reason).inc()
             case RequestRetried():
                 self._retries.labels(event.lane, event.reason).inc()
             case EngineHealthChanged():
@@ -128,8 +148,6 @@ class Metrics:
                 self._warmed(event)
             case BatchLines() | BatchEnded():
                 self._batches.count(event)
-            case RequestEnded():
-                self._ended(event)
             case _:
                 assert_never(event)
 

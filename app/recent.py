@@ -9,6 +9,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 
 from gateway.telemetry import ITL_BUCKETS, FlushReason, Outcome, RequestEnded, StreamStats, TelemetryEvent
 
@@ -67,9 +68,9 @@ class Slot:
     def _record_stream(self, stats: StreamStats) -> None:
         self.tokens += stats.tokens
         self.flushed += stats.flush_tokens_sum
-        self.flushes.update(stats.flushes)
-        for bucket, count in enumerate(stats.itl):
-            self.itl[bucket] += count
+        for reason, count in stats.flushes.items():
+            self.flushes[reason] += count
+        self.itl = list(map(add, self.itl, stats.itl))
 
     def __add__(self, other: "Slot") -> "Slot":
         return Slot(
