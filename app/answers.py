@@ -53,11 +53,19 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f}"
 
 
-class ErrorResponse(Response):
+class LateResponse(Response):
+    """A response that is made while it is sent, so that nothing of what `Response` prepares is known before."""
+
+    background = None
+
+    def __init__(self) -> None:
+        """Prepares nothing."""
+
+
+class ErrorResponse(LateResponse):
     """An error as the one table renders it, in the shape of the API that the request's path belongs to."""
 
     def __init__(self, error: BaseException, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__()
         self._error = error
         self._more = headers or {}
 
@@ -69,11 +77,10 @@ class ErrorResponse(Response):
         await Response(answer.body, answer.status, headers, media_type=answer.content_type)(scope, receive, send)
 
 
-class WholeResponse(Response):
+class WholeResponse(LateResponse):
     """The whole answer of one request; the request lives exactly as long as this response is sent."""
 
     def __init__(self, gateway: Gateway, call: Call) -> None:
-        super().__init__()
         self._gateway = gateway
         self._call = call
 

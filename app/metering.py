@@ -2,10 +2,9 @@
 
 from collections.abc import Awaitable, Sequence
 
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.answers import ErrorResponse
+from app.answers import ErrorResponse, LateResponse
 from gateway.keys import Key
 from gateway.quota import Quotas
 from gateway.telemetry import KeyRefused, Observer, Outcome, RequestEnded
@@ -14,7 +13,7 @@ BUSY = frozenset({429, 503})
 """An engine that had no room: the request has cost nothing."""
 
 
-class Metered(Response):
+class Metered(LateResponse):
     """Another response, within the limits of a key.
 
     Args:
@@ -24,8 +23,7 @@ class Metered(Response):
         observer: told of a refusal.
     """
 
-    def __init__(self, inner: Response, key: Key, quotas: Quotas, observer: Observer) -> None:
-        super().__init__()
+    def __init__(self, inner: ASGIApp, key: Key, quotas: Quotas, observer: Observer) -> None:
         self._inner = inner
         self._key = key
         self._quotas = quotas

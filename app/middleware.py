@@ -4,8 +4,8 @@ None of them wraps a message of a stream's body: they look at the start of a res
 """
 
 import re
+import secrets
 import time
-import uuid
 from collections.abc import Awaitable, Mapping
 
 import structlog
@@ -30,7 +30,7 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         sent = header(scope, b"x-request-id")
-        request_id = sent if sent and _SANE_ID.fullmatch(sent) else uuid.uuid4().hex.encode()
+        request_id = sent if sent and _SANE_ID.fullmatch(sent) else secrets.token_hex(16).encode()
         scope.setdefault("state", {})["request_id"] = request_id.decode()
 
         def with_id(message: Message) -> Awaitable[None]:
@@ -163,6 +163,14 @@ class AccessLine:
             line = {"method": scope["method"], "path": scope["path"], "status": status}
             line |= {"ms": round((time.perf_counter() - started) * 1000, 1), "request_id": state.get("request_id")}
             log.info("request", **(line | more))
+
+
+def headers_in(scope: Scope) -> dict[str, str]:
+    """The headers of a request, names in lower case; of several with one name the first."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+    return headers
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

@@ -13,7 +13,7 @@ from typing import Self
 from sse_starlette import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from app.answers import ErrorResponse, headers_of, note
+from app.answers import ErrorResponse, LateResponse, headers_of, note
 from app.begun import Rest, begin
 from app.hangup import Hangup
 from app.line import abort, line_of, listen
@@ -36,14 +36,17 @@ def _never(_data: bytes) -> bool:
     return False
 
 
-class TokenStream(EventSourceResponse):
+_HEADERS = EventSourceResponse(iter(()), headers={"cache-control": "no-cache"}, sep="\n", ping=0).raw_headers
+"""What sse-starlette says of a stream of events: of each the same."""
+
+
+class TokenStream(LateResponse):
     """The event stream of one request; the request lives exactly as long as this response is sent.
 
     The flushes of the token buffer are written as they are: each is one or more whole events.
     """
 
     def __init__(self, gateway: Gateway, call: Call, pace: Pace) -> None:
-        super().__init__(iter(()), headers={"cache-control": "no-cache"}, sep="\n", ping=0)
         self._gateway = gateway
         self._call = call
         self._pace = pace
@@ -76,7 +79,7 @@ class TokenStream(EventSourceResponse):
     def _start(self, passage: Passage) -> Message:
         passage.committed = True
         own = [(k.encode(), v.encode()) for k, v in headers_of(passage).items()]
-        return {"type": "http.response.start", "status": 200, "headers": self.raw_headers + own}
+        return {"type": "http.response.start", "status": 200, "headers": _HEADERS + own}
 
 
 class EventWriter:

@@ -5,7 +5,7 @@ See docs/adr/0007-the-short-way-to-inference.md.
 """
 
 from fastapi import FastAPI
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.answers import ErrorResponse
@@ -33,7 +33,7 @@ class Straight:
             await self._app(scope, receive, send)
             return
         try:
-            response = await respond(endpoint, Request(scope, receive), self._owner.state.service)
+            response = await respond(endpoint, scope, receive, self._owner.state.service)
         except GatewayError as error:
             response = ErrorResponse(error)
         except ClientDisconnect:

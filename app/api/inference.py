@@ -3,11 +3,14 @@
 from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from app.answers import WholeResponse
 from app.api.document import documented
 from app.deps import ServiceDep
+from app.middleware import headers_in
 from app.sse import TokenStream
 from app.wiring import Service
 from gateway.endpoints import ENDPOINTS, Endpoint
@@ -16,13 +19,16 @@ from gateway.errors import InvalidRequest
 router = APIRouter(tags=["inference"])
 
 
-async def respond(endpoint: Endpoint, request: Request, service: Service) -> Response:
-    """The response to one request: it has read the request, and will run it when it is sent. Raises a GatewayError."""
-    headers = dict(request.headers)
+async def respond(endpoint: Endpoint, scope: Scope, receive: Receive, service: Service) -> Response:
+    """The response to one request: it has read the request, and will run it when it is sent.
+
+    Raises a GatewayError, and ClientDisconnect where the client leaves before its request is whole.
+    """
+    headers = headers_in(scope)
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InvalidRequest("The body must be sent with Content-Type: application/json.")
-    body = await request.body()
-    state = request.scope["state"]
+    body = await _body(receive)
+    state = scope["state"]
     key = state.get("key")
     call = service.read(endpoint.path, body, headers, state["request_id"], key)
     if call.stream:
@@ -30,9 +36,21 @@ async def respond(endpoint: Endpoint, request: Request, service: Service) -> Res
     return service.metered(WholeResponse(service.gateway, call), key)
 
 
+async def _body(receive: Receive) -> bytes:
+    pieces: list[bytes] = []
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        pieces.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(pieces)
+
+
 def _handler(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:
     async def answer(request: Request, service: ServiceDep) -> Response:
-        return await respond(endpoint, request, service)
+        return await respond(endpoint, request.scope, request.receive, service)
 
     return answer
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from app.api.document import by_id
 from app.deps import KeyDep, ServiceDep
+from app.middleware import headers_in
 from app.sse import TokenStream
 from app.wiring import Service
 from gateway.keys import Key
@@ -36,7 +37,7 @@ async def retrieve(
     after = "" if starting_after is None else f"&starting_after={starting_after}"
     target = f"{path_of(response_id)}?stream=true{after}"
     state = request.scope["state"]
-    call = service.read_retrieval(target, response_id, dict(request.headers), state["request_id"], key)
+    call = service.read_retrieval(target, response_id, headers_in(request.scope), state["request_id"], key)
     return service.metered(TokenStream(service.gateway, call, service.pace), key)
 
 
