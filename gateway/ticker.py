@@ -44,24 +44,28 @@ class Ticker:
         self._ticks: dict[int, list[Alarm]] = {}
         self._order: list[int] = []  # a heap of the keys
         self._timer: asyncio.TimerHandle | None = None
+        self._ringing = False
 
     def set(self, alarm: Alarm, when: float) -> None:
         """Lets the alarm ring at `when`, seconds of the loop's clock, instead of whatever it was set to."""
         tick = int(when / TICK) + 1
         if alarm.tick == tick:
             return
+        self.cancel(alarm)
         alarm.tick = tick
         alarms = self._ticks.get(tick)
         if alarms is None:
             self._ticks[tick] = [alarm]
             heapq.heappush(self._order, tick)
-            if self._order[0] == tick:
+            if self._order[0] == tick and not self._ringing:
                 self._rearm()
         else:
             alarms.append(alarm)
 
     def cancel(self, alarm: Alarm) -> None:
-        """Lets the alarm not ring. What is left of it here goes when its tick does."""
+        """Lets the alarm not ring."""
+        if (alarms := self._ticks.get(alarm.tick)) is not None:
+            alarms.remove(alarm)
         alarm.tick = -1
 
     def close(self) -> None:
@@ -71,18 +75,24 @@ class Ticker:
         self._rearm()
 
     def _rearm(self) -> None:
+        order = self._order
+        while order and not self._ticks[order[0]]:
+            del self._ticks[heapq.heappop(order)]
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._order[0] * TICK + EARLY, self._ring) if self._order else None
+        self._timer = self._loop.call_at(order[0] * TICK + EARLY, self._ring) if order else None
 
     def _ring(self) -> None:
         self._timer = None
+        self._ringing = True
         now = int(self._loop.time() / TICK)
-        while self._order and self._order[0] <= now:
-            tick = heapq.heappop(self._order)
-            for alarm in self._ticks.pop(tick):
-                if alarm.tick == tick:
-                    alarm.tick = -1
-                    alarm.ring()
-        if self._timer is None:
+        try:
+            while self._order and self._order[0] <= now:
+                tick = heapq.heappop(self._order)
+                for alarm in self._ticks.pop(tick):
+                    if alarm.tick == tick:  # else it was set again by one that rang before it
+                        alarm.tick = -1
+                        alarm.ring()
+        finally:
+            self._ringing = False
             self._rearm()

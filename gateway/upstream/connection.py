@@ -107,18 +107,18 @@ class Connection(asyncio.BufferedProtocol):
         if not self._open or self._paused or self._exchange is None:
             return 0
         try:
-            size = os.readv(self._fd, (_BUFFER,))
+            data = os.read(self._fd, READ)
         except BlockingIOError:
             return 0
         except OSError as error:
             self._gone(error)
             self.abort()
             return 0
-        if size:
-            self.buffer_updated(size)
+        if data:
+            self._exchange.received(data)
         else:
             self._read_in_rounds(False)
-        return size
+        return len(data)
 
     def _read_in_rounds(self, yes: bool) -> None:
         """Who reads: `Rounds`, or the event loop."""

@@ -136,6 +136,16 @@ def test_an_alarm_can_set_itself_again_while_it_rings(loop: Loop, ticker: Ticker
     assert len(rung) == 3
 
 
+def test_alarms_that_were_put_off_wake_nobody(loop: Loop, ticker: Ticker) -> None:
+    alarms = [Alarm(lambda: None) for _ in range(5)]
+    for number, alarm in enumerate(alarms, start=1):
+        ticker.set(alarm, loop.now + number / 100)
+    for alarm in alarms[1:]:
+        ticker.set(alarm, loop.now + 0.1)
+    loop.go(loop.now + 1)
+    assert loop.set_timers == 2
+
+
 def test_without_alarms_there_is_no_timer(loop: Loop, ticker: Ticker) -> None:
     ticker.set(Alarm(lambda: None), loop.now + 0.01)
     loop.go(loop.now + 0.1)
