@@ -5,7 +5,6 @@
 Each is given back once, in `release`. The one other try is decided here, and whether there is one at all.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from gateway.call import Call
 from gateway.errors import (
     EngineAnswered,
     EngineError,
-    EngineSilent,
     EngineStale,
     EngineUnreachable,
     GatewayError,
@@ -131,22 +129,18 @@ class Claim:
         self.queued = permit.waited
         self._observer(RequestAdmitted(lane.name, self.queued))
 
-    async def ask(self, limit: float) -> EngineResponse:
+    async def ask(self) -> EngineResponse:
         """The head of a good answer. Asks once more where that is safe: nothing was sent to the client yet."""
+        lease = self._lease
+        assert lease is not None  # noqa: S101 - `enter` comes first
         try:
-            async with asyncio.timeout(limit):
-                lease = self._lease
-                assert lease is not None  # noqa: S101 - `enter` comes first
-                try:
-                    return await self._ask_engine(lease.engine)
-                except (EngineStale, EngineUnreachable, EngineAnswered) as error:
-                    engine, first = self._engine_for_another_try(lease, error), error
-                try:
-                    return await self._ask_engine(engine, fresh=engine is lease.engine)
-                except EngineUnreachable as second:  # that the other one is busy says more: when to come back
-                    raise (first if isinstance(first, EngineAnswered) else second) from None
-        except TimeoutError as error:
-            raise EngineSilent("The engine gave no first token in time.") from error
+            return await self._ask_engine(lease.engine)
+        except (EngineStale, EngineUnreachable, EngineAnswered) as error:
+            engine, first = self._engine_for_another_try(lease, error), error
+        try:
+            return await self._ask_engine(engine, fresh=engine is lease.engine)
+        except EngineUnreachable as second:  # that the other one is busy says more: when to come back
+            raise (first if isinstance(first, EngineAnswered) else second) from None
 
     async def _ask_engine(self, engine: Engine, *, fresh: bool = False) -> EngineResponse:
         call = self._call

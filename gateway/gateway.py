@@ -7,9 +7,10 @@ whichever way the request ends: whole, failed, refused, or left by its client at
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
 from gateway.buffer import TokenBuffer, Window
 from gateway.buffer.endings import DIALECTS
@@ -31,7 +32,8 @@ from gateway.relay import Deadlines, Relay, Write
 from gateway.stored import StoredResponses
 from gateway.telemetry import EngineHealthChanged, Observer, Outcome, RequestEnded, StreamStats, TelemetryEvent
 from gateway.ticker import Ticker
-from gateway.upstream.client import EngineClient
+from gateway.timeouts import Timeouts
+from gateway.upstream.client import EngineClient, EngineResponse
 from gateway.wire import render
 from gateway.wire.shapes import status_of
 from gateway.wire.whole import WholeAnswer, read_whole
@@ -52,30 +54,21 @@ class Gateway:
     limits: Limits = field(default_factory=Limits)
     live: set["Passage"] = field(default_factory=set)
     stored: StoredResponses = field(init=False)
+    timeouts: Timeouts = field(init=False)
 
     def __post_init__(self) -> None:
         engines = [engine for lane in self.lanes.values() for engine in lane.pool.engines]
         self.stored = StoredResponses(self.client, engines)
+        self.timeouts = Timeouts(asyncio.get_running_loop())
 
-    @asynccontextmanager
-    async def passage(self, call: Call, cut: Callable[[GatewayError], None]) -> AsyncIterator["Passage"]:
-        """Owns one request for as long as the block lasts.
+    def passage(self, call: Call, cut: Callable[[GatewayError], None]) -> "Passage":
+        """Owns one request for as long as the block lasts that it is entered with.
 
         Args:
             call: what the client asks for.
             cut: ends the block from outside with the error it is given: the client does not read, the service ends.
         """
-        passage = Passage(self, call, cut)
-        self.live.add(passage)
-        try:
-            yield passage
-        except BaseException as error:
-            passage.close(error)
-            raise
-        else:
-            passage.close(None)
-        finally:
-            self.live.discard(passage)
+        return Passage(self, call, cut)
 
     def observe(self, event: TelemetryEvent) -> None:
         """Lets the slots follow the engines that come and go."""
@@ -119,6 +112,18 @@ class Passage:
         self._buffer: TokenBuffer | None = None
         self._whole_stats: StreamStats | None = None
 
+    async def __aenter__(self) -> Self:
+        self._gateway.live.add(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close(error)
+        finally:
+            self._gateway.live.discard(self)
+
     @property
     def lane(self) -> str:
         """The name of the lane that serves it: the chosen one, or the one that it overflows into."""
@@ -148,7 +153,7 @@ class Passage:
         window = read_window(self.call.headers.get("x-tokenlane-buffer"), self._claim.lane.window)
         await self._claim.enter()
         asked_at = self._loop.time()
-        response = await self._claim.ask(self._gateway.deadlines.first_token)
+        response = await self._ask(self._gateway.deadlines.first_token)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             raise EngineBroke("The engine answered a stream request with something else.")
         buffer = self._buffer = self._new_buffer(window)
@@ -179,7 +184,7 @@ class Passage:
         await self._claim.enter()
         deadline = self._gateway.deadlines.whole
         started = self._loop.time()
-        response = await self._claim.ask(deadline)
+        response = await self._ask(deadline)
         try:
             async with asyncio.timeout_at(started + deadline):
                 body = await response.read(self._gateway.limits.answer)
@@ -218,6 +223,17 @@ class Passage:
         self._claim.release(error)
         self.report = self._report(error)
         self._gateway.observer(self.report)
+
+    async def _ask(self, limit: float) -> EngineResponse:
+        """The head of a good answer. From outside it ends as the client's leaving does, by `cut`."""
+        timeout = self._gateway.timeouts.call_later(limit, self._fell_silent)
+        try:
+            return await self._claim.ask()
+        finally:
+            timeout.cancel()
+
+    def _fell_silent(self) -> None:
+        self._cut(EngineSilent("The engine gave no first token in time."))
 
     def _new_buffer(self, window: Window) -> TokenBuffer:
         endpoint, limits = self.call.endpoint, self._gateway.limits
