@@ -31,6 +31,7 @@ def create_app(settings: Settings) -> FastAPI:
         summary="An OpenAI-compatible gateway with a token buffer and two lanes in front of vLLM.",
         lifespan=lifespan,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # `Traces` and `Metrics` are ours
         docs_url=None,
         redoc_url=None,
     )

@@ -1,8 +1,8 @@
 """A request as the gateway understands it: which endpoint, which lane, what goes to the engine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from gateway.admission.choice import LaneNames, choose_lane
 from gateway.buffer import Window
@@ -16,8 +16,7 @@ MAX_TOKENS, MAX_DELAY = 64, 1.0
 """The widest window that a request may ask for: tokens, seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What one client asks for.
 
     Attributes:

@@ -6,7 +6,7 @@ added up in the request's own `StreamStats` and reported once, when the stream h
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 ITL_BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.2, 0.4, 1.0, 5.0)
 """Upper bounds in seconds of the inter-token latency histogram; one more bucket holds what is above."""
@@ -79,8 +79,7 @@ class KeyRefused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAdmitted:
+class RequestAdmitted(NamedTuple):
     """A request got its slot after `waited` seconds in the queue of `lane`."""
 
     lane: str
@@ -165,8 +164,7 @@ class BatchEnded:
     status: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEnded:
+class RequestEnded(NamedTuple):
     """A request is over, whichever way.
 
     `lane` and `engine` are empty where none was chosen. `status` is the HTTP status sent, 499 for a client that left.

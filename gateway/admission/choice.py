@@ -16,6 +16,7 @@ The tiers are those of OpenAI's `service_tier`: https://platform.openai.com/docs
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gateway.errors import InvalidRequest, LaneForbidden
 
@@ -42,8 +43,7 @@ class LaneNames:
     priorities: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneChoice:
+class LaneChoice(NamedTuple):
     """Where a request goes.
 
     `model` is without a suffix that names a lane. `tier` is the `service_tier` that the answer has to state, None where
