@@ -71,7 +71,7 @@ class TokenBuffer:
         self.delay = window.delay
         self._engine_error: EngineAnswered | None = None
         self._broken: EngineBroke | None = None
-        self._finished = False
+        self._whole = self._finished = False
 
     @property
     def reader_busy(self) -> bool:
@@ -103,8 +103,11 @@ class TokenBuffer:
 
     @property
     def worth_reading(self) -> int:
-        """Bytes of the body from which on they should be fed soon; fewer may wait for `wake_at`. 0: any, at once."""
-        return 0 if self.complete else self._strategy.worth_reading()
+        """Bytes of the body from which on they should be fed soon; fewer may wait for `wake_at`. 0: any, at once.
+
+        What an engine says behind its finish is short, and the client waits for it.
+        """
+        return 0 if self._whole or self.complete else self._strategy.worth_reading()
 
     def feed(self, data: bytes, now: float, since: float | None = None) -> bool:
         """Takes bytes of the engine's body, cut anywhere. Whether they ended an event.
@@ -199,6 +202,7 @@ class TokenBuffer:
             self._break(EngineBroke(NOT_JSON))
             return
         self.complete = reading.last
+        self._whole = self._answer.whole
         if reading.repeated or (reading.body is None and not self.has_event):
             return
         if reading.error is not None:

@@ -119,3 +119,13 @@ def test_unknown_strategies_and_dialects_are_refused() -> None:
         TokenBuffer(strategy="none")
     with pytest.raises(KeyError):
         TokenBuffer(dialect="none")
+
+
+def test_what_comes_behind_the_finish_is_read_at_once() -> None:
+    """It is shorter than a token, so that waiting for as many bytes would hold the end back."""
+    buffer = TokenBuffer()
+    for number in range(6):
+        buffer.feed(wire(content(f"t{number}")), number * 0.01)
+    assert buffer.worth_reading > 1
+    buffer.feed(wire(finish()), 0.07)
+    assert buffer.worth_reading == 0
