@@ -1,10 +1,11 @@
 """Pure ASGI middleware: the request's id, limits of its head and body, one access line a request.
 
-None of them wraps a message of a stream's body: they look at the start of a response and then step aside.
+None of them wraps a message of a stream's body: they look at the start of a response and then step aside. Where one has
+nothing to do when the request is over, it hands on what is to be awaited, and no coroutine of its own stays behind.
 """
 
+import os
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Mapping
 
@@ -24,13 +25,12 @@ class RequestId:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Passes the request on with `scope["state"]["request_id"]` set."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         sent = header(scope, b"x-request-id")
-        request_id = sent if sent and _SANE_ID.fullmatch(sent) else secrets.token_hex(16).encode()
+        request_id = sent if sent and _SANE_ID.fullmatch(sent) else os.urandom(16).hex().encode()
         scope.setdefault("state", {})["request_id"] = request_id.decode()
 
         def with_id(message: Message) -> Awaitable[None]:
@@ -38,7 +38,7 @@ class RequestId:
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
             return send(message)
 
-        await self._app(scope, receive, with_id)
+        return self._app(scope, receive, with_id)
 
 
 class HeadLimit:
@@ -55,12 +55,11 @@ class HeadLimit:
         self._head = head
         self._header = header
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Passes the request on if its head is small enough."""
         if scope["type"] == "http" and (message := self._too_large(scope)):
-            await ErrorResponse(HeadTooLarge(message), {"connection": "close"})(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+            return ErrorResponse(HeadTooLarge(message), {"connection": "close"})(scope, receive, send)
+        return self._app(scope, receive, send)
 
     def _too_large(self, scope: Scope) -> str:
         sizes = [len(name) + len(value) for name, value in scope["headers"]]
@@ -85,25 +84,22 @@ class BodyLimit:
         self._limit = limit
         self._larger = larger or {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Passes the request on, with a `receive` that counts."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         encoding = header(scope, b"content-encoding")
         if encoding is not None and encoding.strip().lower() != b"identity":
             refusal = UnsupportedEncoding(
                 "Compressed request bodies are not supported; send it without Content-Encoding."
             )
-            await ErrorResponse(refusal)(scope, receive, send)
-            return
+            return ErrorResponse(refusal)(scope, receive, send)
         limit = self._larger.get(scope["path"], self._limit)
         length = header(scope, b"content-length")
         if length is not None and length.isdigit() and int(length) > limit:
             # The server reads on and drops what comes: closing with bytes unread would reset the answer away.
-            await ErrorResponse(_too_large(limit))(scope, receive, send)
-            return
-        await self._app(scope, self._counting(receive, limit), send)
+            return ErrorResponse(_too_large(limit))(scope, receive, send)
+        return self._app(scope, self._counting(receive, limit), send)
 
     def _counting(self, receive: Receive, limit: int) -> Receive:
         seen = 0

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -35,7 +35,14 @@ from gateway.routing.breaker import Breaker
 from gateway.routing.policies import POLICIES as ROUTING_POLICIES
 from gateway.routing.pool import Engine, EnginePool
 from gateway.routing.prober import Prober
-from gateway.telemetry import Observer, TelemetryEvent
+from gateway.telemetry import (
+    EngineHealthChanged,
+    Observer,
+    RequestEnded,
+    TelemetryEvent,
+    WarmUpBurst,
+    WarmUpEnded,
+)
 from gateway.ticker import Ticker
 from gateway.upstream.client import EngineClient
 
@@ -93,16 +100,22 @@ class Service:
 class Observers:
     """One observer that tells several. One that fails costs a line in the log, not the request that it was told of."""
 
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = list(observers)
+    def __init__(self) -> None:
+        self._observers: list[tuple[Observer, Collection[type[TelemetryEvent]]]] = []
+        self._told: dict[type[TelemetryEvent], list[Observer]] = {}
 
-    def add(self, observer: Observer) -> None:
-        """Tells this one too, from now on."""
-        self._observers.append(observer)
+    def add(self, observer: Observer, *kinds: type[TelemetryEvent]) -> None:
+        """Tells this one too, from now on; of these kinds of event alone, if any are named."""
+        self._observers.append((observer, kinds))
+        self._told.clear()
 
     def __call__(self, event: TelemetryEvent) -> None:
-        """Tells them all."""
-        for observer in self._observers:
+        """Tells all whom it concerns."""
+        kind = type(event)
+        told = self._told.get(kind)
+        if told is None:
+            told = self._told[kind] = [each for each, kinds in self._observers if not kinds or kind in kinds]
+        for observer in told:
             try:
                 observer(event)
             except Exception:
@@ -133,9 +146,12 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
             lambda: batch.figures,
         )
         recent = Recent(lanes, asyncio.get_running_loop().time)
-        observers = Observers([metrics, recent, log_warm_up])
+        observers = Observers()
+        observers.add(metrics)
+        observers.add(recent, RequestEnded)
+        observers.add(log_warm_up, WarmUpBurst, WarmUpEnded)
         gateway = Gateway(lanes, client, ticker, observers, _deadlines(settings), _limits(settings))
-        observers.add(gateway.observe)
+        observers.add(gateway.observe, EngineHealthChanged)
         await stack.enter_async_context(_watched(settings, lanes, client, observers))
         defaults = {name: lane.defaults.given() for name, lane in settings.lanes.items()}
         priorities = {name: lane.priority for name, lane in settings.lanes.items() if lane.priority is not None}
@@ -146,7 +162,7 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         stack.push_async_callback(keys.aclose)
         await keys.start()
         signs = SignWatch(gateway, names.interactive, names.batch, asyncio.get_running_loop().time)
-        observers.add(signs)
+        observers.add(signs, RequestEnded)
         around = BatchSurroundings(settings, gateway, names, models, signs, keys.ring)
         batch = await stack.enter_async_context(_batches(around))
         quotas = await stack.enter_async_context(_quotas(settings))

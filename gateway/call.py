@@ -22,7 +22,7 @@ class Call(NamedTuple):
     Attributes:
         endpoint: what is asked.
         body: goes to the engine as it is.
-        headers: the client's but for its request id, names in lower case; the engine's kind says which may go on.
+        headers: the client's, names in lower case; the engine's kind says which may go on.
         stream: whether an event stream is wanted.
         lane: the name of the chosen lane.
         tier: the service tier that the answer states, None if the client did not ask for one.
@@ -106,7 +106,7 @@ def read_call(
     return Call(
         endpoint=row,
         body=_extended(_edited(body, changes) if changes else body, read, row, lanes, choice.lane),
-        headers=_without_id(headers),
+        headers=headers,
         stream=stream,
         lane=choice.lane,
         tier=choice.tier if row.states_tier else None,
@@ -171,7 +171,7 @@ def retrieval(
     return Call(
         endpoint=RETRIEVE,
         body=b"",
-        headers=_without_id(headers),
+        headers=headers,
         stream=True,
         lane=choice.lane,
         tier=None,
@@ -187,10 +187,6 @@ def _edited(body: bytes, changes: Mapping[str, Any]) -> bytes:
         return edit(body, changes)
     except RecursionError as error:
         raise InvalidRequest("The body is nested too deeply.") from error
-
-
-def _without_id(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name != "x-request-id"}
 
 
 def read_window(wish: str | None, default: Window) -> Window:

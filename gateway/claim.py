@@ -188,7 +188,7 @@ class Claim:
 
 def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
     forwards = KINDS[engine.kind].forwards
-    headers = [(name, value) for name, value in call.headers.items() if forwards(name)]
+    headers = [(name, value) for name, value in call.headers.items() if name != "x-request-id" and forwards(name)]
     headers += [("content-type", "application/json"), ("x-request-id", call.request_id)]
     if engine.api_key:
         headers.append(("authorization", f"Bearer {engine.api_key}"))
