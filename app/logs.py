@@ -42,7 +42,8 @@ def _renderer(log_format: str) -> Processor:
 FIRST = ("timestamp", "level", "event")
 """What each line begins with."""
 
-_QUOTED = re.compile(r'[ ="]')
+_special = re.compile(r'[ ="\n]').search
+_quoted = re.compile(r'[ ="]').search
 
 
 def logfmt(_logger: Any, _method: str, line: EventDict) -> str:
@@ -52,11 +53,13 @@ def logfmt(_logger: Any, _method: str, line: EventDict) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str) and not _special(value):  # as nearly all are
+        return value
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    if _QUOTED.search(text):
+    if _quoted(text):
         text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return text.replace("\n", "\\n")
