@@ -230,7 +230,7 @@ async def test_a_strategy_that_fails_ends_its_stream_with_an_event_and_gives_eve
 
         async def broken() -> Answer:
             async with Client(gateway.url) as client:
-                await client.send(request(x_sim_tokens="20", x_sim_itl_ms="10"))
+                await client.send(request(x_sim_tokens="500", x_sim_itl_ms="10"))
                 await client.until(b"data: ")
                 for passage in gateway.service.gateway.live:
                     if passage.committed and passage._buffer is not None:
