@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.answers import ErrorResponse
-from app.middleware import header
+from app.middleware import headers_in
 from gateway.endpoints import shape_of
 from gateway.errors import GatewayError
 from gateway.telemetry import KeyRefused
@@ -63,11 +63,10 @@ class Guard:
 
 def credential(scope: Scope) -> str | None:
     """The secret that a request brings, None if it brings none."""
-    sent = header(scope, b"authorization")
-    if sent is not None:
-        scheme, _, secret = sent.decode("latin-1").strip().partition(" ")
-        if scheme.lower() == "bearer":
-            return secret.strip() or None
-    if shape_of(scope["path"]) is ANTHROPIC and (sent := header(scope, b"x-api-key")):
-        return sent.decode("latin-1").strip() or None
+    headers = headers_in(scope)
+    scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() == "bearer":
+        return secret.strip() or None
+    if shape_of(scope["path"]) is ANTHROPIC:
+        return headers.get("x-api-key", "").strip() or None
     return None

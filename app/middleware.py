@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Mapping
+from typing import cast
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.answers import ErrorResponse
 from gateway.errors import BodyTooLarge, HeadTooLarge, UnsupportedEncoding
 
-_SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 log = structlog.get_logger("tokenlane.access")
 
 
@@ -29,13 +30,14 @@ class RequestId:
         """Passes the request on with `scope["state"]["request_id"]` set."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
-        sent = header(scope, b"x-request-id")
-        request_id = sent if sent and _SANE_ID.fullmatch(sent) else os.urandom(16).hex().encode()
-        scope.setdefault("state", {})["request_id"] = request_id.decode()
+        sent = headers_in(scope).get("x-request-id", "")
+        request_id = sent if _SANE_ID.fullmatch(sent) else os.urandom(16).hex()
+        scope["state"]["request_id"] = request_id
+        field = (b"x-request-id", request_id.encode())
 
         def with_id(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                message["headers"] = [*message["headers"], field]
             return send(message)
 
         return self._app(scope, receive, with_id)
@@ -88,15 +90,16 @@ class BodyLimit:
         """Passes the request on, with a `receive` that counts."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
-        encoding = header(scope, b"content-encoding")
-        if encoding is not None and encoding.strip().lower() != b"identity":
+        headers = headers_in(scope)
+        encoding = headers.get("content-encoding")
+        if encoding is not None and encoding.strip().lower() != "identity":
             refusal = UnsupportedEncoding(
                 "Compressed request bodies are not supported; send it without Content-Encoding."
             )
             return ErrorResponse(refusal)(scope, receive, send)
         limit = self._larger.get(scope["path"], self._limit)
-        length = header(scope, b"content-length")
-        if length is not None and length.isdigit() and int(length) > limit:
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
             # The server reads on and drops what comes: closing with bytes unread would reset the answer away.
             return ErrorResponse(_too_large(limit))(scope, receive, send)
         return self._app(scope, self._counting(receive, limit), send)
@@ -161,17 +164,13 @@ class AccessLine:
             log.info("request", **(line | more))
 
 
-def headers_in(scope: Scope) -> dict[str, str]:
-    """The headers of a request, names in lower case; of several with one name the first."""
-    headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
-    return headers
-
-
-def header(scope: Scope, name: bytes) -> bytes | None:
-    """The first header of that name (lower case), None if it is not there."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return bytes(value)
-    return None
+def headers_in(scope: Scope) -> Mapping[str, str]:
+    """The headers of a request, names in lower case; of several with one name the first. They are read once."""
+    state = scope.setdefault("state", {})
+    raw, headers = state.get("headers", (None, {}))
+    if raw is not scope["headers"]:
+        headers = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+        state["headers"] = scope["headers"], headers
+    return cast("Mapping[str, str]", headers)
