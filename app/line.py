@@ -116,6 +116,14 @@ class HeadFirst:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
+    def is_closing(self) -> bool:
+        """As the transport has it: this and what follows are asked for too often for the line above."""
+        return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """As the transport has it."""
+        return self._transport.get_write_buffer_size()
+
     def write(self, data: bytes) -> None:
         """Writes, or keeps until the end of this turn what begins as a response."""
         if self._head:

@@ -74,10 +74,10 @@ class Exchange(httpx.AsyncByteStream):
     def received(self, data: bytes) -> None:
         """Bytes of the socket."""
         answer = self._answer
-        if answer.over or self._error is not None:
-            answer.feed(data)
-            return
+        was_over = answer.over or self._error is not None
         body = answer.feed(data)
+        if was_over:
+            return
         if self._waiter is not None and answer.has_head:
             self._wake()
         if body:
