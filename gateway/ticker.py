@@ -2,20 +2,24 @@
 
 A timer of the event loop costs microseconds to set and to cancel, and a stream wants one for nearly every flush. Here
 an alarm is an entry in a list: of the tick in which it rings. The loop has one timer, for the next tick that has
-entries, and none while no stream waits. An alarm rings up to TICK + EARLY late, never early.
+entries, and none while no stream waits. An alarm rings up to TICK late, never early.
+
+Ticks are counted in whole milliseconds, as uvloop's clock is: in fractions of a second a timer could seem to have come
+just before its tick, would be set again at once, and the loop would go round without a rest until the next millisecond.
 """
 
 import asyncio
 import heapq
 from collections.abc import Callable
 
-TICK = 0.002
-"""Seconds a tick: how late an alarm may ring, against how many streams share a wake-up."""
+TICK_MS = 3
+"""Milliseconds a tick: how late an alarm may ring, against how many streams share a wake-up."""
 
+TICK = TICK_MS / 1000
+"""The same in seconds."""
 
-EARLY = 0.001
-"""Seconds that uvloop's timers may come too early: they count whole milliseconds. One that came early would be set
-again at once, and the loop would go round without a rest until its time has come."""
+_ROUNDING = 0.001
+"""Milliseconds that a time may lack of a whole one, for being a fraction of a second."""
 
 
 class Alarm:
@@ -48,7 +52,7 @@ class Ticker:
 
     def set(self, alarm: Alarm, when: float) -> None:
         """Lets the alarm ring at `when`, seconds of the loop's clock, instead of whatever it was set to."""
-        tick = int(when / TICK) + 1
+        tick = int(when * 1000 + _ROUNDING) // TICK_MS + 1
         if alarm.tick == tick:
             return
         self.cancel(alarm)
@@ -80,12 +84,12 @@ class Ticker:
             del self._ticks[heapq.heappop(order)]
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(order[0] * TICK + EARLY, self._ring) if order else None
+        self._timer = self._loop.call_at(order[0] * TICK_MS / 1000, self._ring) if order else None
 
     def _ring(self) -> None:
         self._timer = None
         self._ringing = True
-        now = int(self._loop.time() / TICK)
+        now = int(self._loop.time() * 1000 + _ROUNDING) // TICK_MS
         try:
             while self._order and self._order[0] <= now:
                 tick = heapq.heappop(self._order)

@@ -8,7 +8,9 @@ they began. So one is an entry in a dict here, and the loop has one timer a leng
 import asyncio
 from collections.abc import Callable
 
-from gateway.ticker import EARLY
+LATE = 0.001
+"""Seconds after its time in which a timer is set, so that it never seems to come just before it: it would be set again
+at once, and the loop would go round without a rest. One millisecond is what uvloop's clock counts in."""
 
 
 class Timeouts:
@@ -66,7 +68,7 @@ class _Length:
 
     def _set(self, at: float) -> None:
         self._is_set = True
-        self._loop.call_at(at + EARLY, self._ring)
+        self._loop.call_at(at + LATE, self._ring)
 
     def _ring(self) -> None:
         self._is_set = False
