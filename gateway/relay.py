@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gateway.buffer import TokenBuffer
 from gateway.errors import ClientTooSlow, EngineSilent, EngineStalled, GatewayError
-from gateway.ticker import Alarm, Ticker
+from gateway.ticker import TICK, Alarm, Ticker
 from gateway.upstream.client import EngineResponse
 
 AFTER_END = 1.0
@@ -83,6 +83,7 @@ class Relay:
         self._unread_by_client = 0
         self._paused = False
         self._unread = 0  # bytes from which on the engine's are read; fewer may be left in the kernel
+        self._rest = 0.0  # seconds in which more of them are wanted then
         self._read_at = asked_at
         self._asked_at = asked_at
         self._last_event = asked_at
@@ -188,9 +189,10 @@ class Relay:
         """Sets the alarm, and says which bytes are worth a wake-up before it rings."""
         buffer = self._buffer
         unread = buffer.worth_reading
-        if unread != self._unread:
-            self._unread = unread
-            self._response.leave(unread)
+        rest = buffer.full_in if unread > 1 else 0.0
+        if unread != self._unread or abs(rest - self._rest) > TICK / 4:
+            self._unread, self._rest = unread, rest
+            self._response.leave(unread, rest)
         due = buffer.wake_at()
         if unread > 1:
             look = self._read_at + buffer.delay

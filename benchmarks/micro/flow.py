@@ -185,7 +185,7 @@ class Flow:
     def resume_reading(self) -> None: ...
     def release(self, *, reusable: bool) -> None: ...
 
-    def leave_unread(self, size: int) -> None:
+    def leave_unread(self, size: int, rest: float) -> None:
         self._unread = size
 
     def read_now(self) -> int:

@@ -109,6 +109,11 @@ class TokenBuffer:
         """
         return 0 if self._whole or self.complete else self._strategy.worth_reading()
 
+    @property
+    def full_in(self) -> float:
+        """Seconds in which the window should be full, once `worth_reading` bytes are there; 0 if it should not be."""
+        return self._strategy.full_in()
+
     def feed(self, data: bytes, now: float, since: float | None = None) -> bool:
         """Takes bytes of the engine's body, cut anywhere. Whether they ended an event.
 

@@ -27,10 +27,12 @@ class Body(Protocol):
     def resume(self) -> None:
         """Read the engine again. Idempotent."""
 
-    def leave(self, size: int) -> None:
+    def leave(self, size: int, rest: float = 0.0) -> None:
         """Fewer than `size` bytes may wait unread, until more come or `look` is called. A hint.
 
         1: none, but what comes may be pushed a few milliseconds late, with that of others. 0: at once.
+        `rest`: once so many are there, what comes in these seconds is wanted with them. A carrier that does not want to
+        hold back an end for so long does not.
         """
 
     def look(self) -> None:

@@ -50,9 +50,9 @@ class EngineResponse:
         """Read the engine again. Idempotent."""
         self._body.resume()
 
-    def leave(self, size: int) -> None:
+    def leave(self, size: int, rest: float = 0.0) -> None:
         """See `Body.leave`: what may wait in the kernel."""
-        self._body.leave(size)
+        self._body.leave(size, rest)
 
     def look(self) -> None:
         """Push what waits in the kernel, inside this call."""

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from gateway.upstream.answer import Answer
 from gateway.upstream.exchange import Exchange
-from gateway.upstream.rounds import Rounds
+from gateway.upstream.rounds import Rounds, rounds_of
 
 
 class Owner(Protocol):
@@ -53,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self._asked = False
         self._unread = 0
         self._in_rounds = False
+        self._rest = self._rested = 0  # rounds: that it may be left alone, and that it was
 
     def ask(self, request: Sequence[bytes], answer: Answer) -> Exchange:
         """Write a request; its answer will be read into the exchange. The connection must be idle."""
@@ -89,12 +90,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._open and self._paused and self._transport is not None:
             self._paused = False
             if self._rounds is not None and self._in_rounds:
-                self._rounds.join(self._fd, self.read_now)
+                self._rounds.join(self._fd, self._read_in_round)
             else:
                 self._transport.resume_reading()
 
-    def leave_unread(self, size: int) -> None:
+    def leave_unread(self, size: int, rest: float = 0.0) -> None:
         """See `Carrier.leave_unread`. The kernel tells when so much is there, or the end (SO_RCVLOWAT)."""
+        self._rest = rounds_of(rest)
         if size != self._unread and self._open and self._transport is not None:
             if max(size, 1) != max(self._unread, 1):
                 option = (socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(size, 1))
@@ -104,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def read_now(self) -> int:
         """See `Carrier.read_now`. The end is left to the loop, an error is not: it is told once."""
+        self._rested = 0
         if not self._open or self._paused or self._exchange is None:
             return 0
         try:
@@ -119,6 +122,13 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._read_in_rounds(False)
         return len(data)
+
+    def _read_in_round(self) -> int:
+        """Reads, unless more is wanted with what is there."""
+        if self._rested < self._rest and self._rounds is not None and self._rounds.by_ticks:
+            self._rested += 1
+            return 0
+        return self.read_now()
 
     def _read_in_rounds(self, yes: bool) -> None:
         """Who reads: `Rounds`, or the event loop."""

@@ -29,8 +29,11 @@ class Carrier(Protocol):
     def resume_reading(self) -> None:
         """Read the socket again. Idempotent."""
 
-    def leave_unread(self, size: int) -> None:
-        """Let the kernel keep fewer than `size` bytes to itself, and read the rest in rounds; 0: at once."""
+    def leave_unread(self, size: int, rest: float) -> None:
+        """Let the kernel keep fewer than `size` bytes to itself, and read what is more in rounds; 0: at once.
+
+        `rest`: see `Body.leave`.
+        """
 
     def read_now(self) -> int:
         """Read what the kernel keeps; how many bytes."""
@@ -132,10 +135,10 @@ class Exchange(httpx.AsyncByteStream):
         if self._carrier is not None:
             self._carrier.resume_reading()
 
-    def leave(self, size: int) -> None:
+    def leave(self, size: int, rest: float = 0.0) -> None:
         """See `Body.leave`."""
         if self._carrier is not None:
-            self._carrier.leave_unread(size)
+            self._carrier.leave_unread(size, rest)
 
     def look(self) -> None:
         """See `Body.look`."""

@@ -24,8 +24,22 @@ LOOKED_AT = 16
 """Wake-ups by which the pace is judged."""
 
 
+MOST_RESTED = 3
+"""Rounds that a socket may be left alone although there is something to read: an end waits as long."""
+
+
+def rounds_of(rest: float) -> int:
+    """How many rounds a socket is left alone, for more to come within `rest` seconds; 0 where that takes too long."""
+    rounds = round(rest / TICK)
+    return rounds if rounds <= MOST_RESTED else 0
+
+
 class Rounds:
-    """The sockets that are read in rounds. Made inside a running event loop."""
+    """The sockets that are read in rounds. Made inside a running event loop.
+
+    Attributes:
+        by_ticks: there is a round a tick; else whenever there is something to read.
+    """
 
     def __init__(self, ticker: Ticker) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,18 +48,19 @@ class Rounds:
         self._sockets = select.epoll()
         self._readers: dict[int, Callable[[], int]] = {}
         self._ready: deque[int] = deque()  # found to be so, and not read yet
-        self._by_ticks = self._watching = self._going_on = False
+        self.by_ticks = self._watching = self._going_on = False
         self._turns = self._reads = 0
         self._since = 0.0
 
     def join(self, fd: int, read: Callable[[], int]) -> None:
         """Calls `read` when there is something to read, be it the end, for as long as there is.
 
-        `read` gives the bytes that it read and does not raise; it may be called when nothing is there.
+        `read` gives the bytes that it read and does not raise; it may be called when nothing is there, and may leave
+        what is there for later.
         """
         self._readers[fd] = read
         self._sockets.register(fd, select.EPOLLIN)
-        if not self._by_ticks and not self._watching:
+        if not self.by_ticks and not self._watching:
             self._watch(self._loop.time())
 
     def leave(self, fd: int) -> None:
@@ -66,7 +81,7 @@ class Rounds:
         self._ticker.cancel(self._alarm)
         if self._watching:
             self._loop.remove_reader(self._sockets.fileno())
-        self._by_ticks = self._watching = False
+        self.by_ticks = self._watching = False
 
     def _turn(self) -> None:
         room, ready = TURN, self._ready
@@ -82,9 +97,9 @@ class Rounds:
         self._turns += 1
         if self._turns >= LOOKED_AT:
             self._choose(self._loop.time())
-        if ready or found == AT_ONCE or (room <= 0 and self._by_ticks):
+        if ready or found == AT_ONCE or (room <= 0 and self.by_ticks):
             self._go_on()
-        elif self._by_ticks:
+        elif self.by_ticks:
             self._ticker.set(self._alarm, self._loop.time())
 
     def _go_on(self) -> None:
@@ -101,17 +116,17 @@ class Rounds:
     def _choose(self, now: float) -> None:
         """By ticks where that saves half of the wake-ups; the event loop's where it would save none."""
         ticks = (now - self._since) / TICK
-        if not self._by_ticks and self._readers and self._turns > 2 * ticks:
+        if not self.by_ticks and self._readers and self._turns > 2 * ticks:
             self._loop.remove_reader(self._sockets.fileno())
-            self._by_ticks, self._watching = True, False
-        elif self._by_ticks and self._reads < ticks / 2:
+            self.by_ticks, self._watching = True, False
+        elif self.by_ticks and self._reads < ticks / 2:
             self._ticker.cancel(self._alarm)
             self._watch(now)
         self._turns = self._reads = 0
         self._since = now
 
     def _watch(self, now: float) -> None:
-        self._by_ticks, self._watching = False, True
+        self.by_ticks, self._watching = False, True
         self._loop.add_reader(self._sockets.fileno(), self._turn)
         self._turns = self._reads = 0
         self._since = now

@@ -109,7 +109,7 @@ class PulledBody:
         """See `Body.resume`."""
         self._running.set()
 
-    def leave(self, size: int) -> None:
+    def leave(self, size: int, rest: float = 0.0) -> None:
         """See `Body.leave`. httpx reads at once."""
 
     def look(self) -> None:

@@ -129,3 +129,19 @@ def test_what_comes_behind_the_finish_is_read_at_once() -> None:
     assert buffer.worth_reading > 1
     buffer.feed(wire(finish()), 0.07)
     assert buffer.worth_reading == 0
+
+
+@pytest.mark.parametrize(("gap", "full_in"), [(0.004, 0.008), (0.009, 0.018), (0.011, 0.0), (0.02, 0.0)])
+def test_how_long_the_rest_of_a_window_takes_is_known_where_it_will_be_full(gap: float, full_in: float) -> None:
+    buffer = TokenBuffer(window=Window(4, 0.04))
+    for number in range(8):
+        buffer.feed(wire(content(f"t{number}")), number * gap)
+    assert buffer.full_in == pytest.approx(full_in)
+
+
+def test_nothing_is_known_of_a_window_before_there_are_tokens() -> None:
+    buffer = TokenBuffer()
+    assert buffer.full_in == 0.0
+    buffer.feed(wire(content("a")), 0.0)
+    assert buffer.full_in == 0.0
+    assert TokenBuffer(strategy="passthrough").full_in == 0.0

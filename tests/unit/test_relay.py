@@ -53,8 +53,8 @@ class PlayedEngine:
     def resume(self) -> None:
         self.paused = False
 
-    def leave(self, size: int) -> None:
-        self.left = size
+    def leave(self, size: int, rest: float = 0.0) -> None:
+        self.left, self.rest = size, rest
 
     def look(self) -> None:
         self.looks += 1

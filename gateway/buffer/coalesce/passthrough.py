@@ -42,5 +42,8 @@ class Passthrough:
     def worth_reading(self) -> int:  # noqa: D102
         return 0
 
+    def full_in(self) -> float:  # noqa: D102
+        return 0.0
+
     def flush(self, reason: FlushReason) -> None:
         """Nothing waits."""

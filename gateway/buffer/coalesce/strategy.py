@@ -54,5 +54,8 @@ class Strategy(Protocol):
         1: any, soon: together with that of other streams. 0: any, at once.
         """
 
+    def full_in(self) -> float:
+        """Seconds in which the window should be full, once what is `worth_reading` is there; 0 if it should not be."""
+
     def flush(self, reason: FlushReason) -> None:
         """Lets go everything."""

@@ -28,6 +28,9 @@ AROUND = 34
 HTTP chunk, 20 for the text. The end of a stream is longer: a chunk with a finish_reason is no shorter than one with a
 token, and 24 bytes of `[DONE]` and the last HTTP chunk follow it."""
 
+WORTH_READING = 2
+"""Tokens that are so many bytes: what is left in the kernel is one that would be held anyway."""
+
 LARGE = 16 * 1024
 """Bytes of a run that leaves whatever it holds: nobody would see it stutter, and it would fill the buffer."""
 
@@ -149,6 +152,12 @@ class WindowStrategy:
         if usual is None:
             return 1
         return self._templates[0].least + AROUND if usual < self._delay else 0
+
+    def full_in(self) -> float:  # noqa: D102
+        usual = self._only.gap.usual if self._only is not None else None
+        if usual is None or usual * self._tokens > self._delay:
+            return 0.0
+        return usual * max(0, self._tokens - WORTH_READING)
 
     def flush(self, reason: FlushReason) -> None:  # noqa: D102
         for run in self._open[:]:
