@@ -392,5 +392,6 @@ def test_a_stream_goes_on_while_another_conversation_is_shown(chat: Chat, engine
     chat.ask("the short one")
     assert chat.written == "Fine."
     chat.page.get_by_role("link", name="the long one").click()
+    expect(chat.page.locator(".said")).to_have_text("the long one")
     chat.settled()
     assert "word59" in chat.written
