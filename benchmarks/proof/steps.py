@@ -39,7 +39,7 @@ class Bench:
         options: of the command line; its names are those of `gpu.parser` or `cpu.parser`.
         book: gets the figures.
         launcher: starts engines.
-        cores: of this session.
+        cores: which processes run on which.
         deadline: on the clock of `time.time`, after which no step begins.
         asked: what is asked for unless a step says else.
     """

@@ -445,3 +445,17 @@ class TestChunksThatLookLikeTheOthers:
 
         odd = chance(1123456789012345678901238)
         assert odd in play(chance(1), chance(2), odd, chance(3), strategy=strategy)
+
+
+@pytest.mark.parametrize("text", ['x","y', 'x","content":"y', '"', 'x\\"'])
+def test_what_only_looks_like_a_text_between_the_usual_ends_is_garbage_for_the_quick_way_too(text: str) -> None:
+    ends = content("#").split(b"#")
+    ways = []
+    for strategy in STRATEGIES:
+        buffer = TokenBuffer(strategy=strategy, window=LONG)
+        for word in ("a", "b", "c"):
+            buffer.feed(wire(content(word)), 0.0)
+        buffer.feed(wire(ends[0] + text.encode() + ends[1]), 0.0)
+        buffer.finish(1.0)
+        ways.append((buffer.take(1.0), type(buffer.failure)))
+    assert ways[0] == ways[1]

@@ -41,6 +41,7 @@ class PlayedEngine:
     def __init__(self, held: bytes = b"") -> None:
         self.paused = False
         self.closed = self.left = self.looks = 0
+        self.rest = 0.0
         self._held = held
 
     def attach(self, sink: Relay) -> None:
@@ -381,6 +382,22 @@ async def test_a_token_that_would_only_be_held_is_left_in_the_kernel_and_read_by
     stage.relay.received(FINISH + DONE)
     stage.relay.ended(None)
     assert (await reading).count(b'"content"') >= 2
+
+
+async def test_how_long_the_rest_of_a_window_takes_is_told_again_when_the_pace_changes() -> None:
+    stage = Stage(window=Window(4, LONG))
+    stage.relay.received(plain("a"))
+    await stage.relay.opened()
+    reading = asyncio.create_task(stage.rest())
+    told = []
+    for gap in (0.002, 0.1):
+        for word in "bcdef":
+            await asyncio.sleep(gap)
+            stage.relay.received(plain(word))
+        told.append(stage.engine.rest)
+    assert 0 < told[0] < told[1]
+    stage.relay.ended(EngineBroke("over"))
+    await reading
 
 
 async def test_nothing_is_left_in_the_kernel_where_the_next_token_is_not_expected_in_time() -> None:

@@ -158,6 +158,14 @@ def test_alarms_that_were_put_off_wake_nobody(loop: Loop, ticker: Ticker) -> Non
     assert loop.set_timers == 2
 
 
+def test_alarms_that_are_set_while_others_ring_share_the_next_timer(loop: Loop, ticker: Ticker) -> None:
+    later = [Alarm(lambda: None) for _ in range(3)]
+    for number, alarm in enumerate(later):
+        ticker.set(Alarm(lambda n=number, a=alarm: ticker.set(a, loop.now + 0.1 - n / 50)), loop.now)
+    loop.go(loop.now + 0.01)
+    assert loop.set_timers == 2
+
+
 def test_without_alarms_there_is_no_timer(loop: Loop, ticker: Ticker) -> None:
     ticker.set(Alarm(lambda: None), loop.now + 0.01)
     loop.go(loop.now + 0.1)
