@@ -16,11 +16,11 @@ from config.settings import Settings
 from gateway.admission.choice import LaneNames
 from gateway.batch.census import Figures
 from gateway.batch.desk import Desk
-from gateway.batch.signs import SignWatch
 from gateway.batch.store import StoreUnavailable
 from gateway.gateway import Gateway
 from gateway.keys import Keyring
 from gateway.models import ModelCatalogue
+from gateway.pacing.pacer import Pacer
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,15 +37,16 @@ LOOK_S = 5.0
 class BatchSurroundings:
     """What files and batches need of the rest of the service.
 
-    `gateway` runs the lines, `models` knows what is served, `signs` how the interactive lane does, `keys` whose a
-    batch is.
+    `gateway` runs the lines, `models` knows what is served, `keys` whose a batch is, `pacer` how many lines the
+    interactive lane bears: how many requests of the batch lane in all, where it `paces_lane`.
     """
 
     settings: Settings
     gateway: Gateway
     lanes: LaneNames
     models: ModelCatalogue
-    signs: SignWatch
+    pacer: Pacer
+    paces_lane: bool
     keys: Keyring
 
 

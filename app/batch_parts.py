@@ -15,7 +15,7 @@ from gateway.batch.desk import Desk, Terms
 from gateway.batch.execution import Executor
 from gateway.batch.jobs import ENDPOINTS as OFFERED
 from gateway.batch.moves import Mover
-from gateway.batch.pacing import Pacing
+from gateway.batch.pace import Common, Own, Pace
 from gateway.batch.runner import Runner
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import StoreUnavailable, Worker
@@ -65,7 +65,6 @@ async def opened(around: BatchSurroundings) -> BatchParts:
 
 def _runner(around: BatchSurroundings, catalogue: SqlCatalogue, ledger: SqlLedger, blobs: Blobs) -> Runner:
     settings = around.settings.batch
-    ceiling = settings.concurrency or around.settings.slots_of(around.lanes.batch)
     validator = Validator(
         ledger,
         blobs,
@@ -82,14 +81,21 @@ def _runner(around: BatchSurroundings, catalogue: SqlCatalogue, ledger: SqlLedge
         mover=Mover(
             *(ledger, catalogue, blobs, validator, assembler, time.time, log.info), observer=around.gateway.observer
         ),
-        pacing=Pacing(ceiling),
-        signs=around.signs.look,
+        pace=_pace(around),
         worker=Worker(uuid.uuid4().hex, settings.lease_s),
         clock=time.time,
         report=log.warning,
         poll_s=settings.poll_s,
         observer=around.gateway.observer,
     )
+
+
+def _pace(around: BatchSurroundings) -> Pace:
+    if not around.paces_lane:
+        return Own(around.pacer)
+    lane = around.lanes.batch
+    ceiling = around.settings.batch.concurrency or around.pacer.ceiling
+    return Common(around.gateway.lanes[lane].gate, lane, around.pacer, ceiling)
 
 
 async def _run(runner: Runner) -> None:

@@ -56,12 +56,15 @@ class GateCollector(Collector):
         slots = _gauge("tokenlane_slots", "Slots of the gate that the lane goes through.")
         running = _gauge("tokenlane_running", "Requests that hold a slot.")
         waiting = _gauge("tokenlane_waiting", "Requests in the queue.")
+        ceiling = _gauge("tokenlane_ceiling", "Requests of the lane that may hold a slot now, where that is limited.")
         for gate in self._gates():
             for lane, at in gate.lanes.items():
                 slots.add_metric((lane,), gate.slots)
                 running.add_metric((lane,), at.running)
                 waiting.add_metric((lane,), at.waiting)
-        yield from (slots, running, waiting)
+                if at.ceiling is not None:
+                    ceiling.add_metric((lane,), at.ceiling)
+        yield from (slots, running, waiting, ceiling)
 
 
 class EngineCollector(Collector):

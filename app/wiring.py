@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +13,8 @@ from app.batch import BatchService, BatchSurroundings
 from app.keys import Keys
 from app.metering import Metered
 from app.metrics import Metrics
+from app.observers import Observers
+from app.pace import pacing
 from app.recent import Recent
 from app.sim import SimEngine, SimSettings
 from app.sse import Pace
@@ -21,7 +23,6 @@ from config.settings import EngineSettings, Settings
 from gateway.admission.choice import LaneNames
 from gateway.admission.gate import Gate, LaneLimits
 from gateway.admission.lanes import POLICIES as LANE_POLICIES
-from gateway.batch.signs import SignWatch
 from gateway.buffer import Window
 from gateway.call import Call, read_call, retrieval
 from gateway.gateway import Gateway
@@ -39,7 +40,6 @@ from gateway.telemetry import (
     EngineHealthChanged,
     Observer,
     RequestEnded,
-    TelemetryEvent,
     WarmUpBurst,
     WarmUpEnded,
 )
@@ -97,31 +97,6 @@ class Service:
         self.gateway.drain()
 
 
-class Observers:
-    """One observer that tells several. One that fails costs a line in the log, not the request that it was told of."""
-
-    def __init__(self) -> None:
-        self._observers: list[tuple[Observer, Collection[type[TelemetryEvent]]]] = []
-        self._told: dict[type[TelemetryEvent], list[Observer]] = {}
-
-    def add(self, observer: Observer, *kinds: type[TelemetryEvent]) -> None:
-        """Tells this one too, from now on; of these kinds of event alone, if any are named."""
-        self._observers.append((observer, kinds))
-        self._told.clear()
-
-    def __call__(self, event: TelemetryEvent) -> None:
-        """Tells all whom it concerns."""
-        kind = type(event)
-        told = self._told.get(kind)
-        if told is None:
-            told = self._told[kind] = [each for each, kinds in self._observers if not kinds or kind in kinds]
-        for observer in told:
-            try:
-                observer(event)
-            except Exception:
-                log.exception("an observer failed", observed=type(event).__name__)
-
-
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Service]:
     """Everything that serves these settings, for as long as the block lasts."""
@@ -161,9 +136,8 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
         keys = Keys(settings)
         stack.push_async_callback(keys.aclose)
         await keys.start()
-        signs = SignWatch(gateway, names.interactive, names.batch, asyncio.get_running_loop().time)
-        observers.add(signs, RequestEnded)
-        around = BatchSurroundings(settings, gateway, names, models, signs, keys.ring)
+        pacer, paces_lane = await stack.enter_async_context(pacing(settings, gateway, names, observers))
+        around = BatchSurroundings(settings, gateway, names, models, pacer, paces_lane, keys.ring)
         batch = await stack.enter_async_context(_batches(around))
         quotas = await stack.enter_async_context(_quotas(settings))
         yield Service(settings, gateway, models, metrics, recent, names, pace, batch, keys, quotas, observers)

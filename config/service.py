@@ -107,6 +107,10 @@ class SingleSettings(Section):
     reserve: int = Field(
         default=8, ge=0, le=1048576, description="Slots the batch lane leaves free for the default lane."
     )
+    pace: bool = Field(
+        default=True,
+        description="Run only as many batch requests at once as the default lane's TTFT bears. false: as many as fit.",
+    )
 
 
 class EmbeddedSettings(Section):

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from itertools import count
 
 from gateway.admission.lanes.policy import LanePolicy
-from gateway.admission.queue import GateStatistics, Lane, LaneLimits, LaneStatistics, Permit, Ticket
+from gateway.admission.queue import GateStatistics, Lane, LaneLimits, LaneStatistics, Pace, Permit, Ticket
 from gateway.errors import LaneFull, PatienceExhausted, Refused
 
-__all__ = ["Gate", "GateStatistics", "LaneLimits", "LaneStatistics", "Permit"]
+__all__ = ["Gate", "GateStatistics", "LaneLimits", "LaneStatistics", "Pace", "Permit"]
 
 
 class Gate:
@@ -75,6 +75,15 @@ class Gate:
         self._slots = slots
         self._admit()
 
+    def keep(self, lane: str, pace: Pace) -> None:
+        """Lets a pace say how many requests of a lane may run at once: when one of them ends, and at each `look`."""
+        self._lanes[lane].keep(pace)
+
+    def look(self, lane: str) -> None:
+        """Asks the pace of a lane again, and admits whom it lets in. What runs above a lower number goes on."""
+        self._lanes[lane].look()
+        self._admit()
+
     def close(self, error: Refused) -> None:
         """Refuses all who wait and all who come, with errors like this one. What runs goes on."""
         self._closed = error
@@ -84,7 +93,7 @@ class Gate:
 
     def statistics(self) -> GateStatistics:
         """The counts of this moment."""
-        lanes = {name: LaneStatistics(lane.running, lane.waiting) for name, lane in self._lanes.items()}
+        lanes = {name: lane.statistics for name, lane in self._lanes.items()}
         return GateStatistics(self._slots, lanes)
 
     def _enter(self, lane: Lane) -> Ticket:
@@ -125,12 +134,12 @@ class Gate:
         ticket = lane.pop()
         if not ticket.waits:  # cancelled, but its task has not run since
             return
-        lane.running += 1
+        lane.began()
         self._running += 1
         ticket.grant(Permit(lane, ticket.arrived, self._clock(), self._give_back))
 
     def _give_back(self, lane: Lane, since: float) -> None:
-        lane.running -= 1
+        lane.ended()
         self._running -= 1
         lane.drain.record(self._clock() - since)
         self._admit()

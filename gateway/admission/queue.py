@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from gateway.admission.drain import DrainRate
 from gateway.errors import Refused
@@ -26,12 +26,23 @@ class LaneLimits:
     slots: int | None = None
 
 
+class Pace(Protocol):
+    """Says how many requests of a lane may run at once, as time goes by."""
+
+    def look(self, busy: int) -> int:
+        """How many may run now, where `busy` do."""
+
+    def began(self) -> None:
+        """One has got its slot."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneStatistics:
-    """One lane: permits held, and requests in the queue."""
+    """One lane: permits held, requests in the queue, and how many may run now if that is less than there are slots."""
 
     running: int
     waiting: int
+    ceiling: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +66,13 @@ class GateStatistics:
 class Lane:
     """One lane of a gate: its counts and its queue, which any ticket can leave in O(1)."""
 
-    __slots__ = ("ceiling", "drain", "limits", "name", "queue", "running")
+    __slots__ = ("_pace", "ceiling", "drain", "limits", "name", "queue", "running")
 
     def __init__(self, name: str, limits: LaneLimits) -> None:
         self.name = name
         self.limits = limits
-        self.ceiling = sys.maxsize if limits.slots is None else limits.slots
+        self.ceiling = self._most
+        self._pace: Pace | None = None
         self.running = 0
         self.queue: OrderedDict[Ticket, None] = OrderedDict()
         self.drain = DrainRate()
@@ -75,9 +87,39 @@ class Lane:
         """The arrival number of the first in the queue, which must not be empty."""
         return next(iter(self.queue)).number
 
+    @property
+    def statistics(self) -> LaneStatistics:
+        """The counts of this moment."""
+        return LaneStatistics(self.running, self.waiting, None if self.ceiling == sys.maxsize else self.ceiling)
+
     def pop(self) -> "Ticket":
         """Takes the first out of the queue."""
         return self.queue.popitem(last=False)[0]
+
+    def keep(self, pace: Pace) -> None:
+        """Lets a pace set the ceiling, each time that a request ends and whenever `look` is called."""
+        self._pace = pace
+        self.look()
+
+    def look(self) -> None:
+        """Asks the pace again, if there is one."""
+        if self._pace is not None:
+            self.ceiling = min(self._most, self._pace.look(self.running))
+
+    def began(self) -> None:
+        """One more holds a slot."""
+        self.running += 1
+        if self._pace is not None:
+            self._pace.began()
+
+    def ended(self) -> None:
+        """One less does."""
+        self.running -= 1
+        self.look()
+
+    @property
+    def _most(self) -> int:
+        return sys.maxsize if self.limits.slots is None else self.limits.slots
 
 
 class Permit:

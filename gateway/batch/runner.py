@@ -19,16 +19,11 @@ from gateway.batch.jobs import KEY_GONE, Line, LineState, Problem, Result
 from gateway.batch.moves import Mover
 from gateway.batch.objects import unanswered
 from gateway.batch.outage import Outage
-from gateway.batch.pacing import Pacing, Signs
+from gateway.batch.pace import Pace
 from gateway.batch.store import Ledger, StoreUnavailable, Worker
 from gateway.errors import Draining
+from gateway.pacing.pacer import LOOK_S
 from gateway.telemetry import BatchLines, LineOutcome, Observer, ignore
-
-LOOK_S = 0.25
-"""Seconds between two looks at the interactive lane while lines run."""
-
-PAUSED_S = 0.05
-"""The same while a line could run and is held back."""
 
 RETRY_S = 1.0
 """Seconds until a line that failed is tried again; twice as long each time."""
@@ -45,7 +40,7 @@ class Report(Protocol):
 class Runner:
     """Runs until it is stopped.
 
-    `signs` looks at the interactive lane, `clock` gives seconds of the epoch, `poll_s` is how often the database is
+    `pace` says how many lines may begin, `clock` gives seconds of the epoch, `poll_s` is how often the database is
     asked for what other gateways left, `census_s` how often what there is is counted; `observer` counts lines.
     """
 
@@ -53,8 +48,7 @@ class Runner:
     blobs: Blobs
     executor: Executor
     mover: Mover
-    pacing: Pacing
-    signs: Callable[[], Signs]
+    pace: Pace
     worker: Worker
     clock: Callable[[], float]
     report: Report
@@ -80,7 +74,7 @@ class Runner:
     @property
     def figures(self) -> Figures:
         """What there is to show."""
-        return figures(self._census, running=self.running, pace=self.pacing.limit, ceiling=self.pacing.ceiling)
+        return figures(self._census, running=self.running, pace=self.pace.limit, ceiling=self.pace.ceiling)
 
     @property
     def stopped(self) -> bool:
@@ -125,18 +119,18 @@ class Runner:
                 self._running[task] = cut
                 task.add_done_callback(self._ended)
             if not claimed:
-                if not self._running and not self.pacing.paused:
+                if not self._running and not self.pace.paused:
                     self._moves_bell.set()  # a batch may be complete
                 await _rest(self._lines_bell, self._until_next_look())
 
     def _until_next_look(self) -> float:
-        if self.pacing.paused and not self.outage.on:
-            return PAUSED_S
-        return LOOK_S if self._running or self.outage.on else self.poll_s
+        if self._running or self.outage.on or self.pace.paused:
+            return LOOK_S if self.outage.on else self.pace.look_s
+        return self.poll_s
 
     async def _claim(self) -> list[Line]:
         now = asyncio.get_running_loop().time()
-        room = self.pacing.look(now, self.signs(), self.running) - self.running
+        room = self.pace.room(self.running)
         if self.outage.on:
             room = 1 - self.running if now >= self.outage.until else 0
         if room <= 0 or not self._begins():
@@ -151,7 +145,7 @@ class Runner:
                 await self._insist(partial(self.ledger.put_back, self.worker, line, not_before=0.0, failed=False))
             return []
         if claimed:
-            self.pacing.began(now)
+            self.pace.began()
         return claimed
 
     def _begins(self) -> bool:

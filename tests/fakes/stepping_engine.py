@@ -8,8 +8,8 @@ that is what a line's prompt costs a chat, however few lines run.
 import random
 from dataclasses import dataclass, field
 
-from gateway.batch.pacing import Pacing, Signs
-from gateway.batch.streams import Sample
+from gateway.pacing.pace import Pacing, Signs
+from gateway.pacing.streams import Sample
 
 LOOK_S = 0.25
 ON_THE_WAY = 0.004

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from app.upload import read_form
 from gateway.batch.lines import LineReader, Rules, body_of
-from gateway.batch.pacing import Pacing, Signs
-from gateway.batch.streams import Sample
+from gateway.pacing.pace import Pacing, Signs
+from gateway.pacing.streams import Sample
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

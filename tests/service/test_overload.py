@@ -66,12 +66,27 @@ async def test_the_single_topology_keeps_slots_free_for_chat() -> None:
     """Case H67: one engine for both lanes, and a batch that would take all of it."""
     lanes = {"lowlatency": {"pool_size": 6}, "batch": {"engines": []}}
     sim = SimSettings(ttft_ms=150, tokens=2)
-    async with gateway_on_sim(sim, lanes=lanes, topology="single", single={"reserve": 2}) as (gateway, engine):
+    single = {"reserve": 2, "pace": False}
+    async with gateway_on_sim(sim, lanes=lanes, topology="single", single=single) as (gateway, engine):
         batch = [asyncio.create_task(ask(gateway, **{"x-tokenlane-lane": "batch"})) for _ in range(12)]
         await _until(lambda: gateway.held()["waiting"] == 8 and engine.running == 4)
         status, _, headers = await ask(gateway)
         assert status == 200
         assert float(headers["x-tokenlane-queue-ms"]) < 100
+        assert {status for status, _, _ in await asyncio.gather(*batch)} == {200}
+
+
+async def test_in_the_single_topology_batch_requests_begin_by_and_by() -> None:
+    """Case H67: what is not known to be harmless is tried by one request more at a time."""
+    lanes = {"lowlatency": {"pool_size": 16}, "batch": {"engines": []}}
+    async with gateway_on_sim(SimSettings(ttft_ms=1500, tokens=2), lanes=lanes, topology="single") as (gateway, engine):
+        batch = [asyncio.create_task(ask(gateway, **{"x-tokenlane-lane": "batch"})) for _ in range(4)]
+        seen = []
+        while engine.running < 4:
+            seen.append(engine.running)
+            await asyncio.sleep(0.005)
+        assert sorted(set(seen)) == [0, 1, 2, 3]
+        assert (await gateway.http.get("/metrics")).text.count('tokenlane_ceiling{lane="batch"}') == 1
         assert {status for status, _, _ in await asyncio.gather(*batch)} == {200}
 
 

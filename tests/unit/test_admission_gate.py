@@ -337,3 +337,69 @@ async def test_a_batch_trickles_through_while_chats_keep_the_reserve_busy() -> N
 async def test_an_unknown_lane_is_a_fault_of_the_caller() -> None:
     with pytest.raises(KeyError):
         await gate(1).acquire("night")
+
+
+class ScriptedPace:
+    """Lets in as many as it is told to, and keeps what it was told."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.told: list[int | str] = []
+
+    def look(self, busy: int) -> int:
+        self.told.append(busy)
+        return self.limit
+
+    def began(self) -> None:
+        self.told.append("began")
+
+
+async def test_a_lane_that_keeps_a_pace_runs_no_more_than_that_lets_in() -> None:
+    """Case H67."""
+    one, pace = gate(8, {"chat": LaneLimits(), "batch": LaneLimits()}), ScriptedPace(1)
+    one.keep("batch", pace)
+    first = without_waiting(one.acquire("batch"))
+    waiting = [asyncio.ensure_future(one.acquire("batch")) for _ in range(3)]
+    await settle()
+    assert counts(one) == {"chat": (0, 0), "batch": (1, 3)}
+    without_waiting(one.acquire("chat"))
+    pace.limit = 3
+    one.look("batch")
+    assert counts(one) == {"chat": (1, 0), "batch": (3, 1)}
+    first.release()
+    assert counts(one)["batch"] == (3, 0)
+    await asyncio.gather(*waiting)
+
+
+async def test_a_pace_is_asked_when_a_request_ends_before_the_next_one_begins() -> None:
+    one, pace = gate(8, {"batch": LaneLimits()}), ScriptedPace(1)
+    one.keep("batch", pace)
+    first = without_waiting(one.acquire("batch"))
+    waiting = asyncio.ensure_future(one.acquire("batch"))
+    await settle()
+    pace.limit = 0
+    first.release()
+    assert counts(one) == {"batch": (0, 1)}
+    assert pace.told == [0, "began", 0]
+    pace.limit = 1
+    one.look("batch")
+    assert (await waiting).lane == "batch"
+    assert pace.told == [0, "began", 0, 0, "began"]
+
+
+def test_a_pace_never_goes_beyond_the_slots_of_its_lane() -> None:
+    one = gate(8, {"batch": LaneLimits(slots=2)})
+    one.keep("batch", ScriptedPace(6))
+    assert one.statistics().lanes["batch"].ceiling == 2
+
+
+def test_what_runs_above_a_lower_pace_goes_on() -> None:
+    one, pace = gate(8, {"batch": LaneLimits(queue=0)}), ScriptedPace(2)
+    one.keep("batch", pace)
+    permits = [without_waiting(one.acquire("batch")) for _ in range(2)]
+    pace.limit = 1
+    one.look("batch")
+    assert counts(one) == {"batch": (2, 0)}
+    permits[0].release()
+    with pytest.raises(LaneFull):
+        without_waiting(one.acquire("batch"))

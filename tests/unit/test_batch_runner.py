@@ -20,12 +20,14 @@ from gateway.batch.jobs import Batch, Line, LineState, Result, Status, Usage
 from gateway.batch.moves import Mover
 from gateway.batch.objects import answered
 from gateway.batch.outage import Outage
-from gateway.batch.pacing import Pacing, Signs
+from gateway.batch.pace import Own
 from gateway.batch.runner import Runner
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import Worker
 from gateway.batch.validation import Validator
 from gateway.errors import GatewayError, KeyRejected
+from gateway.pacing.pace import Pacing, Signs
+from gateway.pacing.pacer import Pacer
 from gateway.telemetry import BatchEnded, BatchLines, TelemetryEvent
 
 CHAT = "/v1/chat/completions"
@@ -114,8 +116,7 @@ class Works:
                 *(self.ledger, self.catalogue, self.blobs, validator, assembler, self.clock, self.report),
                 observer=self.observe,
             ),
-            pacing=Pacing(more.pop("concurrency", 4), quiet_step=0.0),
-            signs=Signs,
+            pace=Own(Pacer(Pacing(more.pop("concurrency", 4), quiet_step=0.0), Signs, asyncio.get_running_loop().time)),
             worker=Worker(more.pop("worker", "one"), 60),
             clock=self.clock,
             report=self.report,

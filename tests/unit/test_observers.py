@@ -2,7 +2,7 @@
 
 import structlog
 
-from app.wiring import Observers
+from app.observers import Observers
 from gateway.telemetry import BatchEnded, KeyRefused, TelemetryEvent
 
 

@@ -1,6 +1,6 @@
 """When a line has to wait although there is room."""
 
-from gateway.batch.pauses import REST_S, Pauses
+from gateway.pacing.pauses import REST_S, Pauses
 
 
 def after_a_line_of(seconds: float) -> Pauses:

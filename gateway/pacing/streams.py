@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gateway.batch.wholes import error_of_median
+from gateway.pacing.wholes import error_of_median
 
 BASELINE_SAMPLES = 8
 """Idle streams without which there is no baseline."""

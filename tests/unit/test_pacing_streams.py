@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.batch.streams import Bounds, Sample, Streams
+from gateway.pacing.streams import Bounds, Sample, Streams
 
 
 def judged(*ttfts: float, idle: int = 8) -> Streams:

@@ -8,9 +8,9 @@ from statistics import median
 import pytest
 
 from gateway.batch.outage import Outage
-from gateway.batch.pacing import LEARN_S, Pacing, Signs
-from gateway.batch.streams import Sample
-from gateway.batch.wholes import Answer
+from gateway.pacing.pace import LEARN_S, Pacing, Signs
+from gateway.pacing.streams import Sample
+from gateway.pacing.wholes import Answer
 from tests.fakes.stepping_engine import SteppingEngine
 
 IDLE = tuple(Sample(-10.0 + n, 0.1) for n in range(8))

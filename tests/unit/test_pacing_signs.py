@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from gateway.admission.queue import GateStatistics, LaneStatistics
-from gateway.batch.signs import SignWatch
-from gateway.batch.streams import Sample
-from gateway.batch.wholes import Answer
+from gateway.pacing.signs import SignWatch
+from gateway.pacing.streams import Sample
+from gateway.pacing.wholes import Answer
 from gateway.telemetry import Outcome, RequestEnded, RequestRetried, StreamStats
 
 

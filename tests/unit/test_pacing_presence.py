@@ -1,6 +1,6 @@
 """When the interactive lane counts as empty."""
 
-from gateway.batch.presence import MOST_S, QUIET_S, Presence
+from gateway.pacing.presence import MOST_S, QUIET_S, Presence
 
 
 def after(gap: float, count: int = 8) -> tuple[Presence, float]:

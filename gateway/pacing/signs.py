@@ -1,12 +1,12 @@
-"""How the interactive lane does, as the pacing of batches sees it. An observer that is there from the start."""
+"""How the interactive lane does, as the pacing sees it. An observer that is there from the start."""
 
 from collections import deque
 from collections.abc import Callable
 
-from gateway.batch.pacing import Signs
-from gateway.batch.streams import Sample
-from gateway.batch.wholes import LEAST_TOKENS, Answer
 from gateway.gateway import Gateway, Passage
+from gateway.pacing.pace import Signs
+from gateway.pacing.streams import Sample
+from gateway.pacing.wholes import LEAST_TOKENS, Answer
 from gateway.telemetry import Outcome, RequestEnded, TelemetryEvent
 
 KEPT = 256
@@ -23,11 +23,12 @@ class SignWatch:
     Args:
         gateway: whose lanes are looked at.
         interactive: the lane that must not suffer.
-        batch: the lane that the lines run in.
+        batch: the lane that the lines run in, if its queue tells something: where the pace holds for the whole lane
+            its queue is what the pace makes.
         clock: monotonic seconds.
     """
 
-    def __init__(self, gateway: Gateway, interactive: str, batch: str, clock: Callable[[], float]) -> None:
+    def __init__(self, gateway: Gateway, interactive: str, batch: str | None, clock: Callable[[], float]) -> None:
         self._gateway = gateway
         self._interactive = interactive
         self._batch = batch
@@ -71,5 +72,5 @@ class SignWatch:
             started=started,
             longest_wait=max((passage.elapsed for passage in live - answered), default=0.0),
             answered=answered_whole,
-            crowded=lanes[self._batch].gate.statistics().lanes[self._batch].waiting > 0,
+            crowded=self._batch is not None and lanes[self._batch].gate.statistics().lanes[self._batch].waiting > 0,
         )

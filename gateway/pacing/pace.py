@@ -1,5 +1,7 @@
 """How many lines run at once. Pure: signs of the interactive lane in, a number out.
 
+A line is a request of the batch lane: one of a batch, or one that a client sent, where the whole lane is paced.
+
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681): while the interactive lane is well one line more
 runs each `step` seconds; slower where few requests come that could tell, slower near the number that harmed last, and
 not while one of the latest streams waited too long. When the lane suffers the number is halved, at most once each
@@ -17,10 +19,10 @@ seconds at most: where there is nothing to learn (embeddings, answers of few tok
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.batch.pauses import Pauses
-from gateway.batch.presence import Presence
-from gateway.batch.streams import Bounds, Sample, Streams
-from gateway.batch.wholes import Answer, Wholes
+from gateway.pacing.pauses import Pauses
+from gateway.pacing.presence import Presence
+from gateway.pacing.streams import Bounds, Sample, Streams
+from gateway.pacing.wholes import Answer, Wholes
 
 TRICKLE = 1
 LEAST, LEARNING = 0.125, 0.5
