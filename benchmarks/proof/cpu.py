@@ -35,7 +35,7 @@ from benchmarks.proof.arrivals import WrongAnswer, arrivals
 from benchmarks.proof.baseline import asked_of, lenient, most_users, transformers_serve
 from benchmarks.proof.book import Book, say
 from benchmarks.proof.engine import Launcher, Place, Running
-from benchmarks.proof.gateway import PRIORITIES, single, split
+from benchmarks.proof.gateway import PRIORITIES, UNPACED, single, split
 from benchmarks.proof.gpu import SIMULATED, integers, leave
 from benchmarks.proof.measure import Asked, Interrupted, closed, levels
 from benchmarks.proof.process import ROOT, ProcessFailed, metric
@@ -78,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add("--chat-tokens", type=int, default=16, help="of an answer (%(default)s)")
     add("--chat-rate", type=float, default=0.7, help="arrivals a second (%(default)s)")
     add("--chat-seconds", type=float, default=60, help="for which chat arrives (%(default)s)")
+    add("--chat-settle", type=float, default=60, help="seconds of it beside a batch, not measured (%(default)s)")
     add("--chat-requests", type=int, default=90, help="of chat alone, and beside a batch (%(default)s)")
     add("--lines", type=int, default=2000, help="of the batch beside chat (%(default)s)")
     add("--lines-postgres", type=int, default=600, help="of the batch on PostgreSQL; 0: none (%(default)s)")
@@ -233,10 +234,9 @@ def arrive(bench: Bench, way: str, url: str, streams: int) -> None:
 def one_engine(bench: Bench, engine: Running) -> None:
     """No lanes, and two lanes on one engine."""
     steps.lanes_shared(bench, engine, SLOTS)
-    settings = single(engine.url, SLOTS, reserve=8)
-    steps.lanes_through(bench, settings, "single, reserve", [engine], idle=False)
-    urgent = {**settings, **PRIORITIES}
-    steps.lanes_through(bench, urgent, "single, reserve and priority", [engine], idle=False)
+    settings = {**single(engine.url, SLOTS, reserve=8), **PRIORITIES}
+    steps.lanes_through(bench, {**settings, **UNPACED}, "single, no pace", [engine], idle=True)
+    steps.lanes_through(bench, settings, "single", [engine], idle=True)
 
 
 def engine_a_lane(bench: Bench) -> None:

@@ -56,6 +56,9 @@ def split(lowlatency: str, batch: str, slots: Mapping[str, int]) -> Settings:
 PRIORITIES: Settings = {"lanes.lowlatency.priority": 0, "lanes.batch.priority": 1}
 """For an engine with `--scheduling-policy priority`."""
 
+UNPACED: Settings = {"single.pace": "false"}
+"""As many batch requests at once as there are slots, whatever chat says."""
+
 
 def single(engine: str, slots: int, reserve: int) -> Settings:
     """Both lanes on one engine, `reserve` of its slots kept for the low-latency lane."""

@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add("--chat-tokens", type=int, default=64, help="of an answer (%(default)s)")
     add("--chat-rate", type=float, default=6, help="arrivals a second (%(default)s)")
     add("--chat-seconds", type=float, default=20, help="for which chat arrives (%(default)s)")
+    add("--chat-settle", type=float, default=15, help="seconds of it beside a batch, not measured (%(default)s)")
     add("--report", action="store_true", help="only print what is in --out")
     add("--json", type=Path, help="write all of it there too")
     add("--commit", help="of this tree, where it is no checkout")

@@ -160,12 +160,14 @@ class Chat:
         asked: what.
         rate: arrivals a second.
         seconds: for which they arrive.
+        settle: seconds for which they have arrived beside the batch before: a pace needs them to find itself.
     """
 
     where: Target
     asked: Asked
     rate: float
     seconds: float
+    settle: float = 0
 
 
 def beside(chat: Chat, batch: Batch | None, engines: Sequence[str], log: Path) -> dict[str, Any]:
@@ -184,9 +186,11 @@ def beside(chat: Chat, batch: Batch | None, engines: Sequence[str], log: Path) -
     load = Load(rate=chat.rate, duration=chat.asked.short(chat.seconds), warmup=4)
     if batch is None:
         return {"users": 0, "chat": levels(chat.where, chat.asked, load)[0], "batch": None, "batch_tokens_per_s": None}
-    process = _start(batch, load.duration or 0, log)
+    process = _start(batch, (load.duration or 0) + chat.settle, log)
     try:
         time.sleep(batch.asked.short(batch.ramp))
+        if chat.settle:
+            levels(chat.where, chat.asked, Load(rate=chat.rate, duration=chat.asked.short(chat.settle)))
         before, began = _generated(engines), time.monotonic()
         cell = levels(chat.where, chat.asked, load)[0]
         after, seconds = _generated(engines), time.monotonic() - began

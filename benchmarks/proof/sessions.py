@@ -11,7 +11,7 @@ from functools import partial
 from benchmarks.proof import steps
 from benchmarks.proof.book import say
 from benchmarks.proof.engine import Flags, Place, Running
-from benchmarks.proof.gateway import PRIORITIES, single, split
+from benchmarks.proof.gateway import PRIORITIES, UNPACED, single, split
 from benchmarks.proof.lengths import GRAIN, Swept, asker, swept
 from benchmarks.proof.measure import warm
 from benchmarks.proof.steps import Bench
@@ -20,6 +20,8 @@ HALF = ("--gpu-memory-utilization", "0.45", "--kv-cache-memory-bytes", "30G")
 """For two engines on one card. The size of the cache is stated, so that neither measures what the other takes."""
 THIRD = ("--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", "16G")
 """For three."""
+GRAPHS = ("--max-cudagraph-capture-size", "2048")
+"""Graphs for those too."""
 RESERVE = 8
 STEP = 8192
 """Tokens of a step, by vLLM's default for a large card."""
@@ -105,7 +107,6 @@ def front(bench: Bench, cards: Sequence[int]) -> None:
         settled(bench, engine, flags_of(bench, "default"))
         warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
         bench.step("gateway", 110, lambda: steps.direct_and_gateway(bench, engine))
-        bench.step("interval-1", 40, lambda: steps.interval(bench, engine, 1, gateway=True))
 
 
 def starts(bench: Bench, cards: Sequence[int]) -> None:
@@ -117,7 +118,8 @@ def starts(bench: Bench, cards: Sequence[int]) -> None:
 def covered(bench: Bench, cards: Sequence[int]) -> None:
     """Fresh engines whose steps fit their graphs, without a warm-up and with ours; and one with larger steps."""
     small, large = flags_of(bench, "single", *THIRD), flags_of(bench, "single", *LARGE, *THIRD)
-    _fresh(bench, cards[0], {"covered": small, "covered-warmup": small, "lengths": large})
+    graphs = flags_of(bench, "single", *LARGE, *GRAPHS, *THIRD)
+    _fresh(bench, cards[0], {"covered": small, "covered-warmup": small, "lengths": large, "graphs-warmup": graphs})
 
 
 def _fresh(bench: Bench, card: int, engines: Mapping[str, Flags]) -> None:
@@ -141,30 +143,28 @@ def _after(bench: Bench, engine: Running, flags: Flags) -> None:
         case "covered-warmup":
             seconds = steps.warmed_up(bench, engine, most)
             steps.bursts(bench, engine, "tokenlane engine warmup, 1,024 tokens a step", seconds)
+        case "graphs-warmup":
+            seconds = steps.warmed_up(bench, engine, most)
+            steps.bursts(bench, engine, "tokenlane engine warmup, 2,048 tokens a step with graphs", seconds, turns=2)
         case _:
             steps.bursts(bench, engine, "prompts of all lengths", settled(bench, engine, flags).seconds)
 
 
 def one_engine(bench: Bench, cards: Sequence[int]) -> None:
-    """The profile for both lanes on one engine."""
+    """The profile for both lanes on one engine: without a pace, as shipped, and at each level."""
     flags = flags_of(bench, "single")
     with ExitStack() as stack:
         (engine,) = up(bench, stack, [("single", flags, bench.place(cards[0], "kept"))])
-        settings = single(engine.url, flags.slots or 96, RESERVE)
+        settings = {**single(engine.url, flags.slots or 96, RESERVE), **PRIORITIES}
         settled(bench, engine, flags)
-        if not bench.wants("rows-single"):
-            warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
+        warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
+        for name, given in (("single, no pace", UNPACED), ("single", {})):
+            bench.step(
+                "lanes-single",
+                150,
+                partial(steps.lanes_through, bench, {**settings, **given}, name, [engine], idle=True),
+            )
         bench.step("rows-single", 50, lambda: steps.rows(bench, engine, "single"))
-        bench.step(
-            "lanes-single", 110, lambda: steps.lanes_through(bench, settings, "single, reserve", [engine], idle=True)
-        )
-        bench.step(
-            "lanes-single",
-            75,
-            lambda: steps.lanes_through(
-                bench, {**settings, **PRIORITIES}, "single, reserve and priority", [engine], idle=False
-            ),
-        )
 
 
 def sized(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
@@ -178,8 +178,8 @@ def sized(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
             settings = {**single(engine.url, flags.slots or 96, RESERVE), **PRIORITIES}
             settled(bench, engine, flags)
             warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
-            how = f"single, reserve and priority, {tokens} tokens a step"
-            bench.step(f"lanes-{name}", 80, lambda: steps.lanes_through(bench, settings, how, [engine], idle=True))
+            how = f"single, {tokens} tokens a step"
+            bench.step(f"lanes-{name}", 110, lambda: steps.lanes_through(bench, settings, how, [engine], idle=True))
 
     return run
 
@@ -236,15 +236,15 @@ def profile(name: str) -> Callable[[Bench, Sequence[int]], None]:
 
 
 def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
-    """The engine as it comes, but with several tokens an event."""
+    """The profile for many users, with so many tokens an event."""
 
     def run(bench: Bench, cards: Sequence[int]) -> None:
-        flags = flags_of(bench, "default", "--stream-interval", str(tokens))
+        flags = flags_of(bench, "high-concurrency", "--stream-interval", str(tokens))
         with ExitStack() as stack:
             (engine,) = up(bench, stack, [(f"interval-{tokens}", flags, bench.place(cards[0], "kept"))])
             settled(bench, engine, flags)
             warm(engine.url, bench.asked, bench.asked.many(max(bench.options.levels), 2))
-            bench.step(f"interval-{tokens}", 30, lambda: steps.interval(bench, engine, tokens, gateway=False))
+            bench.step(f"interval-{tokens}", 30, lambda: steps.interval(bench, engine, tokens, gateway=tokens == 1))
 
     return run
 
@@ -252,15 +252,16 @@ def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
 SESSIONS: dict[str, Session] = {
     "default": Session(("cold", "rows-default", "lanes-shared"), 1, 6, default),
     "starts": Session(("cold-singles", "cold-warmup"), 1, 4, starts),
-    "covered": Session(("covered", "covered-warmup", "lengths"), 1, 6, covered),
+    "covered": Session(("covered", "covered-warmup", "lengths", "graphs-warmup"), 1, 6, covered),
     "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 5, two_cards),
-    "single": Session(("rows-single", "lanes-single"), 1, 4.5, one_engine),
-    "front": Session(("kept", "gateway", "interval-1"), 1, 4.5, front),
+    "single": Session(("rows-single", "lanes-single"), 1, 7, one_engine),
+    "front": Session(("kept", "gateway"), 1, 4, front),
     "single-2048": Session(("lanes-single-2048",), 1, 3, sized(2048)),
     "one-card": Session(("lanes-one-card",), 1, 3.5, one_card),
     "single-512": Session(("lanes-single-512",), 1, 3, sized(512)),
-    "interval-4": Session(("interval-4",), 1, 2.5, sending(4)),
     "high-concurrency": Session(("rows-high-concurrency",), 1, 2.5, profile("high-concurrency")),
+    "interval-1": Session(("interval-1",), 1, 2.5, sending(1)),
+    "interval-4": Session(("interval-4",), 1, 2.5, sending(4)),
     "interval-8": Session(("interval-8",), 1, 2.5, sending(8)),
     "kv-cache": Session(("rows-kv-cache",), 1, 2.5, profile("kv-cache")),
 }

@@ -176,7 +176,7 @@ def side_by_side(bench: Bench, how: Arrangement, users: Sequence[int]) -> None:
     options = bench.options
     ask = replace(bench.asked, prompt=(options.chat_prompt,), tokens=options.chat_tokens)
     work = replace(bench.asked, prompt=(options.batch_prompt,), tokens=options.batch_tokens)
-    chat = Chat(how.chat, ask, options.chat_rate, options.chat_seconds)
+    chat = Chat(how.chat, ask, options.chat_rate, options.chat_seconds, options.chat_settle)
     for count in users:
         batch = Batch(how.batch, how.lane, count, work, options.ramp, bench.cores.batch) if count else None
         told = beside(chat, batch, how.engines, bench.folder / "batch.log")
