@@ -76,10 +76,10 @@ async def _left_while_sending(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    """The server writes the traceback; this line ties it to a request.
+    return fault(error, request.state.request_id)
 
-    It runs outside of every middleware, so the header that names the request has to be set here.
-    """
-    request_id = request.state.request_id
+
+def fault(error: Exception, request_id: str) -> ErrorResponse:
+    """The response to a fault of this program. The server writes the traceback; a line here ties it to a request."""
     log.error("a fault of this program", request_id=request_id, kind=type(error).__name__)
-    return ErrorResponse(error, {"x-request-id": request_id})
+    return ErrorResponse(error)

@@ -6,19 +6,41 @@ from functools import partial
 from typing import NamedTuple
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import errors, wiring
 from app.api import ROUTERS, files
+from app.bounds import Bounds
+from app.front import Front
 from app.guard import Guard
-from app.middleware import AccessLine, BodyLimit, HeadLimit, RequestId
-from app.straight import Straight
 from app.upload import MAX_FORM
 from config.settings import Settings
+from gateway.endpoints import ENDPOINTS
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """Builds the application. Nothing runs before its lifespan starts."""
+class Application(FastAPI):
+    """FastAPI, and before it what each request passes first.
+
+    Attributes:
+        front: see `app.front`.
+    """
+
+    front: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request, or runs the lifespan."""
+        await self.front(scope, receive, send)
+
+    async def by_routes(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """FastAPI's own way."""
+        await super().__call__(scope, receive, send)
+
+
+def create_app(settings: Settings, *, straight: bool = True) -> Application:
+    """Builds the application. Nothing runs before its lifespan starts.
+
+    `straight`: inference takes the short way, past FastAPI.
+    """
     tracing = _tracing(settings)
 
     @asynccontextmanager
@@ -26,7 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with tracing.running, wiring.running(settings) as app.state.service:
             yield
 
-    app = FastAPI(
+    app = Application(
         title="tokenlane",
         summary="An OpenAI-compatible gateway with a token buffer and two lanes in front of vLLM.",
         lifespan=lifespan,
@@ -38,16 +60,13 @@ def create_app(settings: Settings) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
+    limits = settings.limits
     larger = {files.UPLOAD_PATH: settings.batch.file_bytes + MAX_FORM}
-    app.add_middleware(Straight, owner=app)
-    app.add_middleware(BodyLimit, limit=settings.limits.body_bytes, larger=larger)
-    app.add_middleware(HeadLimit, head=settings.limits.head_bytes, header=settings.limits.header_bytes)
-    app.add_middleware(Guard, more=["/metrics"] if settings.server.metrics_open else [])
-    if settings.server.access_log:
-        app.add_middleware(AccessLine)
-    if tracing.middleware is not None:
-        app.add_middleware(tracing.middleware)
-    app.add_middleware(RequestId)
+    bounds = Bounds(limits.head_bytes, limits.header_bytes, limits.body_bytes, larger)
+    guard = Guard(["/metrics"] if settings.server.metrics_open else [])
+    inference = ENDPOINTS if straight else {}
+    front = Front(app, app.by_routes, guard, bounds, inference, access_log=settings.server.access_log)
+    app.front = front if tracing.middleware is None else tracing.middleware(front)
     return app
 
 

@@ -3,18 +3,17 @@
 from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from app.answers import WholeResponse
 from app.api.document import documented
 from app.deps import ServiceDep
-from app.middleware import headers_in
 from app.sse import TokenStream
+from app.visit import headers_in
 from app.wiring import Service
 from gateway.endpoints import ENDPOINTS, Endpoint
-from gateway.errors import InvalidRequest
+from gateway.errors import ClientGone, InvalidRequest
 
 router = APIRouter(tags=["inference"])
 
@@ -22,7 +21,7 @@ router = APIRouter(tags=["inference"])
 async def respond(endpoint: Endpoint, scope: Scope, receive: Receive, service: Service) -> Response:
     """The response to one request: it has read the request, and will run it when it is sent.
 
-    Raises a GatewayError, and ClientDisconnect where the client leaves before its request is whole.
+    Raises a GatewayError: ClientGone where the client leaves before its request is whole.
     """
     headers = headers_in(scope)
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -37,15 +36,14 @@ async def respond(endpoint: Endpoint, scope: Scope, receive: Receive, service: S
 
 
 async def _body(receive: Receive) -> bytes:
+    message = await receive()
     pieces: list[bytes] = []
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
+    while message["type"] == "http.request":
         pieces.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return b"".join(pieces)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        message = await receive()
+    raise ClientGone("The client closed the connection before its request was whole.")
 
 
 def _handler(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:

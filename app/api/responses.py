@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from app.api.document import by_id
 from app.deps import KeyDep, ServiceDep
-from app.middleware import headers_in
 from app.sse import TokenStream
+from app.visit import headers_in
 from app.wiring import Service
 from gateway.keys import Key
 from gateway.keys.mark import must_be_of

@@ -14,7 +14,6 @@ from app.main import create_app
 from app.serve import Server, listen, uvicorn_config
 from app.sim import SimEngine, SimSettings
 from app.sim.server import Request
-from app.straight import Straight
 from app.wiring import Service
 from config.settings import Settings
 
@@ -23,9 +22,7 @@ class _QuietServer(Server):
     """Signals belong to the test runner, nothing is printed, and the end is not polled for."""
 
     def __init__(self, settings: Settings, *, straight: bool) -> None:
-        app = create_app(settings)
-        if not straight:
-            app.user_middleware = [each for each in app.user_middleware if each.cls is not Straight]
+        app = create_app(settings, straight=straight)
         super().__init__(uvicorn_config(app, settings), app, grace=0)
         self.up = asyncio.Event()
         self.stop = asyncio.Event()
