@@ -11,35 +11,20 @@ The buffer says what leaves and when; the relay owns the clock and the deadlines
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from gateway.buffer import TokenBuffer
-from gateway.errors import ClientTooSlow, EngineSilent, EngineStalled, GatewayError
+from gateway.errors import ClientTooSlow, GatewayError
 from gateway.ticker import TICK, Alarm, Ticker
 from gateway.upstream.client import EngineResponse
+from gateway.watch import Deadlines, Watch
 
-AFTER_END = 1.0
-"""Seconds that an engine has to end its answer after its last event (`[DONE]`, or an error that needs one)."""
+__all__ = ["Deadlines", "Relay", "Write"]
+
+SAME_REST = TICK / 4
+"""Seconds by which the rest of a window may change before it is told again."""
 
 Write = Callable[[bytes], Awaitable[None] | None]
 """Writes whole events. None: they are written; else something to await until the client's socket takes more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """How long each thing may take, in seconds.
-
-    Attributes:
-        first_token: from the request's leaving to the engine's first event.
-        gap: between two events of a stream.
-        write: for as long as the client does not read.
-        whole: for an answer that is not streamed.
-    """
-
-    first_token: float = 300.0
-    gap: float = 60.0
-    write: float = 30.0
-    whole: float = 1800.0
 
 
 def _nothing() -> None:
@@ -71,25 +56,21 @@ class Relay:
         self._buffer = buffer
         self._response = response
         self._ticker = ticker
-        self._deadlines = deadlines
+        self._watch = Watch(deadlines, asked_at)
         self._cut = cut
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
         self._waiter: asyncio.Future[None] | None = None
         self._write: Write | None = None  # until then the stream is being opened
         self._blocked: Awaitable[None] | None = None
-        self._writing_since: float | None = None
         self._unsent: Callable[[], int] = int
-        self._unread_by_client = 0
         self._paused = False
         self._unread = 0  # bytes from which on the engine's are read; fewer may be left in the kernel
         self._rest = 0.0  # seconds in which more of them are wanted then
         self._read_at = asked_at
-        self._asked_at = asked_at
-        self._last_event = asked_at
         self._fault: Exception | None = None
         self._alarm = Alarm(self._ring)
-        self._watch_timer = self._loop.call_at(asked_at + deadlines.first_token, self._watch)
+        self._watch_timer: asyncio.TimerHandle | None = None
         response.attach(self)
 
     # The engine's side: plain calls from its connection.
@@ -100,14 +81,10 @@ class Relay:
         buffer = self._buffer
         try:
             if buffer.feed(data, now, self._read_at if self._unread > 1 else None):
-                self._last_event = now
+                self._watch.last_event = now
             self._read_at = now
             if self._write is None or buffer.complete or buffer.error_seen:
-                self._set_watch_timer(now)
                 self._wake()
-            if not self._paused and buffer.full:
-                self._paused = True
-                self._response.pause()
             self._flush(now)
         except Exception as fault:  # noqa: BLE001 - see `_fail`
             self._fail(fault)
@@ -141,15 +118,18 @@ class Relay:
         self._flush(self._now())
         while not self._buffer.ended or self._blocked is not None:
             if self._blocked is not None:
+                self._keep_watch()
                 await self._blocked
                 self._unblock()
             else:
                 await self._wait()
-        self._writing_since = self._now()  # the end of the answer has to be read too
+        self._watch.wrote(self._now(), self._unsent())  # the end of the answer has to be read too
+        self._keep_watch()
 
     def close(self) -> None:
         """Gives back the timers. The engine's answer is closed by whoever opened it."""
-        self._watch_timer.cancel()
+        if self._watch_timer is not None:
+            self._watch_timer.cancel()
         self._ticker.cancel(self._alarm)
         self._alarm.ring = _nothing  # else it and this would refer to each other, and wait for the collector
         self._write = None
@@ -157,20 +137,22 @@ class Relay:
     # Where both sides meet.
 
     def _flush(self, now: float) -> None:
-        """Writes what is due, unless the client's socket is full."""
-        if self._write is None or self._blocked is not None:
-            return
+        """Writes what is due. Where nothing can be written, the engine is not read once too much waits."""
         buffer = self._buffer
+        if self._write is None or self._blocked is not None:
+            if buffer.full and not self._paused:
+                self._paused = True
+                self._response.pause()
+            return
         flush = buffer.take(now)
         if self._paused and not buffer.full:
             self._paused = False
-            self._last_event = now  # the silence was ours
+            self._watch.last_event = now  # the silence was ours
             self._response.resume()
         if flush:
             self._blocked = self._write(flush)
             if self._blocked is not None:
-                self._writing_since = now
-                self._unread_by_client = self._unsent()
+                self._watch.wrote(now, self._unsent())
                 buffer.reader_busy = True
                 self._wake()
                 return
@@ -181,22 +163,20 @@ class Relay:
 
     def _unblock(self) -> None:
         now = self._now()
-        self._blocked = self._writing_since = None
+        self._blocked = self._watch.writing_since = None
         self._buffer.reader_busy = False
         self._flush(now)
 
     def _await_more(self) -> None:
         """Sets the alarm, and says which bytes are worth a wake-up before it rings."""
         buffer = self._buffer
-        unread = buffer.worth_reading
-        rest = buffer.full_in if unread > 1 else 0.0
-        if unread != self._unread or abs(rest - self._rest) > TICK / 4:
+        unread, rest = buffer.may_wait()
+        if unread != self._unread or abs(rest - self._rest) > SAME_REST:
             self._unread, self._rest = unread, rest
             self._response.leave(unread, rest)
         due = buffer.wake_at()
-        if unread > 1:
-            look = self._read_at + buffer.delay
-            due = look if due is None or look < due else due
+        if due is None and unread > 1:
+            due = self._read_at + buffer.delay  # else what is held is older than what can be in the kernel
         if due is None:
             self._ticker.cancel(self._alarm)
         else:
@@ -206,7 +186,9 @@ class Relay:
         now = self._now()
         try:
             if self._unread > 1:
-                self._response.look()  # comes in by `received`
+                self._response.look()
+                if self._read_at >= now:
+                    return  # something was there: it came in by `received`, which has written what is due
                 self._read_at = now
             self._flush(now)
         except Exception as fault:  # noqa: BLE001 - see `_fail`
@@ -214,6 +196,7 @@ class Relay:
 
     async def _wait(self) -> None:
         if self._fault is None:
+            self._keep_watch()
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
@@ -235,39 +218,25 @@ class Relay:
         self._response.close()
         self._wake()
 
-    # Deadlines: one timer, which is set again only when it rings early.
+    # Deadlines: one timer, set by the task before it waits, and again where it rings early.
 
-    def _limit(self) -> tuple[float, Callable[[GatewayError | None], None], GatewayError | None]:
-        """As things are: when patience ends, and what is done then."""
-        limits, buffer = self._deadlines, self._buffer
-        if self._writing_since is not None:
-            error: GatewayError = ClientTooSlow("The client did not read for too long.")
-            return self._writing_since + limits.write, self._cut_off, error
-        if buffer.error_seen or buffer.complete:
-            return self._last_event + AFTER_END, self._give_up, None
-        if buffer.has_event:
-            return self._last_event + limits.gap, self._give_up, EngineStalled("The engine fell silent in mid-stream.")
-        error = EngineSilent("The engine gave no first token in time.")
-        return self._asked_at + limits.first_token, self._give_up, error
+    def _keep_watch(self) -> None:
+        """Sets the timer, unless it rings early enough."""
+        when, timer = self._watch.next_look(self._buffer, self._now()), self._watch_timer
+        if timer is None or timer.when() > when:
+            if timer is not None:
+                timer.cancel()
+            self._watch_timer = self._loop.call_at(when, self._look_at_watch)
 
-    def _watch(self) -> None:
+    def _look_at_watch(self) -> None:
+        self._watch_timer = None
         now = self._now()
-        if self._writing_since is not None and (unsent := self._unsent()) < self._unread_by_client:
-            self._writing_since, self._unread_by_client = now, unsent  # slow, but the client reads
-        deadline, act, error = self._limit()
-        if now >= deadline:
-            act(error)
+        self._watch.look(now, self._unsent())
+        ends, error = self._watch.ends(self._buffer)
+        if now < ends:
+            self._keep_watch()
+        elif isinstance(error, ClientTooSlow):
+            self._cut(error)
         else:
-            self._set_watch_timer(now)
-
-    def _set_watch_timer(self, now: float) -> None:
-        deadline, _, _ = self._limit()
-        self._watch_timer.cancel()
-        self._watch_timer = self._loop.call_at(min(deadline, now + self._deadlines.write), self._watch)
-
-    def _cut_off(self, error: GatewayError | None) -> None:
-        self._cut(error or ClientTooSlow("The client did not read for too long."))
-
-    def _give_up(self, error: GatewayError | None) -> None:
-        self._response.close()
-        self.ended(error)
+            self._response.close()
+            self.ended(error)

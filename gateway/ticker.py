@@ -55,11 +55,13 @@ class Ticker:
         tick = int(when * 1000 + _ROUNDING) // TICK_MS + 1
         if alarm.tick == tick:
             return
-        self.cancel(alarm)
+        ticks = self._ticks
+        if (others := ticks.get(alarm.tick)) is not None:
+            others.remove(alarm)
         alarm.tick = tick
-        alarms = self._ticks.get(tick)
+        alarms = ticks.get(tick)
         if alarms is None:
-            self._ticks[tick] = [alarm]
+            ticks[tick] = [alarm]
             heapq.heappush(self._order, tick)
             if self._order[0] == tick and not self._ringing:
                 self._rearm()

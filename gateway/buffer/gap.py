@@ -11,14 +11,12 @@ class Gap:
         usual: the gap between two tokens, None while it is not known. Of two gaps the smaller one counts.
     """
 
-    __slots__ = ("_count", "_last", "_middle", "_older", "_previous", "_span", "usual")
+    __slots__ = ("_count", "_gaps", "_previous", "_span", "usual")
 
     def __init__(self) -> None:
         self.usual: float | None = None
         self._previous: float | None = None  # when tokens came last
-        self._last: float | None = None  # the last three gaps, newest first
-        self._middle: float | None = None
-        self._older: float | None = None
+        self._gaps: tuple[float, ...] = ()  # the last three, newest first
         self._span = 0.0  # from the arrival before to this one, and the tokens that came in it
         self._count = 1
 
@@ -30,23 +28,20 @@ class Gap:
         previous = self._previous
         if previous is None:
             self._previous = now
-        elif previous != now:
+            return
+        if previous != now:
             self._previous = now
             self._span, self._count = now - previous, tokens if apart else 1
-            self._older, self._middle, self._last = self._middle, self._last, self._span / self._count
-            self.usual = self._median(self._last)
-        elif apart and self._last is not None:
+            before = self._gaps[:2]
+        elif apart and self._gaps:
             self._count += tokens
-            self._last = self._span / self._count
-            self.usual = self._median(self._last)
+            before = self._gaps[1:]
+        else:
+            return
+        self._gaps = gaps = (self._span / self._count, *before)
+        self.usual = sorted(gaps)[(len(gaps) - 1) // 2]
 
     @property
     def expected(self) -> float | None:
         """When tokens should come next; None while it cannot be known."""
         return None if self.usual is None or self._previous is None else self._previous + self.usual
-
-    def _median(self, last: float) -> float:
-        middle, older = self._middle, self._older
-        if middle is None:
-            return last
-        return min(last, middle) if older is None else sorted((last, middle, older))[1]

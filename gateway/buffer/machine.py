@@ -13,7 +13,7 @@ engine's own or the engine's `[DONE]` has passed; `[DONE]` alone is no answer. W
 
 from bisect import bisect_left
 
-from gateway.buffer.coalesce import STRATEGIES, Window
+from gateway.buffer.coalesce import NOTHING, STRATEGIES, Window
 from gateway.buffer.endings import DIALECTS
 from gateway.buffer.outbox import Outbox
 from gateway.buffer.unasked import UnaskedUsage
@@ -101,18 +101,12 @@ class TokenBuffer:
         """Whether the stream is finished and everything was taken."""
         return self._finished and not self._outbox.size
 
-    @property
-    def worth_reading(self) -> int:
-        """Bytes of the body from which on they should be fed soon; fewer may wait for `wake_at`. 0: any, at once.
+    def may_wait(self) -> tuple[int, float]:
+        """How much of what comes next need not be fed at once: see `Strategy.may_wait`.
 
         What an engine says behind its finish is short, and the client waits for it.
         """
-        return 0 if self._whole or self.complete else self._strategy.worth_reading()
-
-    @property
-    def full_in(self) -> float:
-        """Seconds in which the window should be full, once `worth_reading` bytes are there; 0 if it should not be."""
-        return self._strategy.full_in()
+        return NOTHING if self._whole or self.complete else self._strategy.may_wait()
 
     def feed(self, data: bytes, now: float, since: float | None = None) -> bool:
         """Takes bytes of the engine's body, cut anywhere. Whether they ended an event.
@@ -133,7 +127,6 @@ class TokenBuffer:
             events, tokens = stats.events_in - events, stats.tokens - tokens
         if tokens:
             self._note_arrival(tokens, now)
-        strategy.settle(now)
         return events > 0
 
     def finish(self, now: float, error: GatewayError | None = None) -> None:
@@ -254,9 +247,9 @@ class TokenBuffer:
         self.failure = self._verdict(error)
         if self.failure is None:
             if not self.complete and self._answer.closing:
-                self._outbox.put_encoded(self._answer.closing)
+                self._outbox.put(self._answer.closing)
         elif not self.error_seen and not (self.complete and self.has_event and self._broken is None):
-            self._outbox.put_encoded(self._answer.error_event(self.failure))
+            self._outbox.put(self._answer.error_event(self.failure))
 
     def _verdict(self, error: GatewayError | None) -> GatewayError | None:
         """Why the answer is not whole, or None."""

@@ -71,10 +71,12 @@ class Answer:
             self.reusable = False
             self._fail("the engine's answer is not HTTP")
         pieces = self._pieces
-        if len(pieces) == 1 and not self.over:
-            self._since_body = 0
-            return pieces.pop()
-        return self._body(len(data))
+        if not pieces or self.over:
+            return self._body(len(data))
+        body = b"".join(pieces)
+        pieces.clear()
+        self._since_body = 0
+        return body
 
     def end(self) -> None:
         """The engine has closed the connection: the answer is complete if it had no length, else broken."""

@@ -47,7 +47,7 @@ class Rounds:
         self._alarm = Alarm(self._turn)
         self._sockets = select.epoll()
         self._readers: dict[int, Callable[[], int]] = {}
-        self._ready: deque[int] = deque()  # found to be so, and not read yet
+        self._ready: deque[tuple[int, int]] = deque()  # found to be so, and not read yet: descriptor, event
         self.by_ticks = self._watching = self._going_on = False
         self._turns = self._reads = 0
         self._since = 0.0
@@ -87,10 +87,11 @@ class Rounds:
         room, ready = TURN, self._ready
         found = 0
         if not ready:
-            ready.extend(fd for fd, _ in self._sockets.poll(0, AT_ONCE))
+            ready.extend(self._sockets.poll(0, AT_ONCE))
             found = len(ready)
         while ready and room > 0:
-            read = self._readers.get(ready.popleft())
+            fd, _ = ready.popleft()
+            read = self._readers.get(fd)
             if read is not None:  # else it left while the others were read
                 room -= read()
                 self._reads += 1

@@ -320,7 +320,7 @@ class Fault(Exception):
     """A mistake of ours."""
 
 
-@pytest.mark.parametrize("where", ["match", "settle", "collect", "worth_reading", "wake_at"])
+@pytest.mark.parametrize("where", ["match", "collect", "may_wait", "wake_at"])
 async def test_a_fault_of_ours_reaches_the_owner_and_not_the_connection_of_the_engine(where: str) -> None:
     """Case H3: raised into the event loop it would end the connection and be put down to the engine."""
     stage = Stage(held=text("a"))
@@ -332,7 +332,7 @@ async def test_a_fault_of_ours_reaches_the_owner_and_not_the_connection_of_the_e
     stage.relay.received(text("b"))
     with pytest.raises(Fault):
         await waiting
-    assert stage.engine.closed or where in {"worth_reading", "wake_at"}  # these two in the owner's own call
+    assert stage.engine.closed or where in {"may_wait", "wake_at"}  # these two in the owner's own call
 
 
 async def test_a_fault_of_ours_at_the_end_reaches_the_owner() -> None:

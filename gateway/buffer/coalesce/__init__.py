@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from gateway.buffer.coalesce.passthrough import Passthrough
-from gateway.buffer.coalesce.strategy import Strategy, Window
+from gateway.buffer.coalesce.strategy import NOTHING, Strategy, Window
 from gateway.buffer.coalesce.window import WindowStrategy
 from gateway.buffer.outbox import Outbox
 
@@ -20,4 +20,4 @@ STRATEGIES: Mapping[str, Callable[[Window, Outbox], Strategy]] = {
     "passthrough": Passthrough,
 }
 
-__all__ = ["STRATEGIES", "Strategy", "Window"]
+__all__ = ["NOTHING", "STRATEGIES", "Strategy", "Window"]

@@ -1,8 +1,9 @@
 """Nothing is held: every event leaves as it came."""
 
-from gateway.buffer.coalesce.strategy import Window
+from gateway.buffer.coalesce.strategy import NOTHING, Window
 from gateway.buffer.outbox import Outbox
 from gateway.telemetry import FlushReason
+from gateway.wire import sse
 from gateway.wire.chunks import Reading
 
 
@@ -23,12 +24,8 @@ class Passthrough:
         return 0
 
     def add(self, reading: Reading, now: float) -> None:  # noqa: D102
-        self._outbox.put(reading.data, reading.name)
-        if reading.text or reading.tokens:
-            self._outbox.flushed(reading.tokens, FlushReason.PASS)
-
-    def settle(self, now: float) -> None:
-        """Nothing waits."""
+        reason = FlushReason.PASS if reading.text or reading.tokens else None
+        self._outbox.put(sse.encode(reading.data, reading.name), reading.tokens, reason)
 
     def due(self, now: float) -> bool:  # noqa: D102
         return False
@@ -39,11 +36,8 @@ class Passthrough:
     def wake_at(self) -> float | None:  # noqa: D102
         return None
 
-    def worth_reading(self) -> int:  # noqa: D102
-        return 0
-
-    def full_in(self) -> float:  # noqa: D102
-        return 0.0
+    def may_wait(self) -> tuple[int, float]:  # noqa: D102
+        return NOTHING
 
     def flush(self, reason: FlushReason) -> None:
         """Nothing waits."""

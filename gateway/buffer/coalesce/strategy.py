@@ -15,6 +15,10 @@ class Window:
     delay: float = 0.040
 
 
+NOTHING = (0, 0.0)
+"""What may wait where everything is to be given at once; see `Strategy.may_wait`."""
+
+
 class Strategy(Protocol):
     """Decides when text leaves and in how many events, never what is said.
 
@@ -36,9 +40,6 @@ class Strategy(Protocol):
     def add(self, reading: Reading, now: float) -> None:
         """Takes any other event."""
 
-    def settle(self, now: float) -> None:
-        """All that came at `now` has been given: what should not wait leaves."""
-
     def due(self, now: float) -> bool:
         """Whether `collect` would let something go."""
 
@@ -48,14 +49,13 @@ class Strategy(Protocol):
     def wake_at(self) -> float | None:
         """When something becomes due by itself."""
 
-    def worth_reading(self) -> int:
-        """Bytes from which on what comes should be given soon; fewer are one token, which would be held anyway.
+    def may_wait(self) -> tuple[int, float]:
+        """What of the bytes that come next need not be given at once: `(size, rest)`.
 
-        1: any, soon: together with that of other streams. 0: any, at once.
+        `size`: from so many on they should be given soon; fewer are one token, which would be held anyway. 1: any,
+        soon: together with that of other streams. 0: any, at once.
+        `rest`: seconds in which the window should be full once so many are there; 0 if it should not be.
         """
-
-    def full_in(self) -> float:
-        """Seconds in which the window should be full, once what is `worth_reading` is there; 0 if it should not be."""
 
     def flush(self, reason: FlushReason) -> None:
         """Lets go everything."""

@@ -16,7 +16,7 @@ import orjson
 from gateway.buffer.coalesce import pieces
 from gateway.buffer.coalesce.pieces import Piece
 from gateway.buffer.coalesce.run import Choice, Run
-from gateway.buffer.coalesce.strategy import Window
+from gateway.buffer.coalesce.strategy import NOTHING, Window
 from gateway.buffer.coalesce.template import Template, learn
 from gateway.buffer.outbox import Outbox
 from gateway.telemetry import FlushReason
@@ -33,6 +33,9 @@ WORTH_READING = 2
 
 LARGE = 16 * 1024
 """Bytes of a run that leaves whatever it holds: nobody would see it stutter, and it would fill the buffer."""
+
+SOON = (1, 0.0)
+"""What may wait while the rhythm or the form of a stream is not known yet, or there are several choices."""
 
 _TEMPLATES = 16
 """Templates that are kept for a stream: choices times kinds, usually one or two."""
@@ -77,9 +80,11 @@ class WindowStrategy:
         return 1
 
     def match_all(self, data: bytes, now: float) -> int:  # noqa: D102
-        template = self._templates[0] if self._templates else None
-        pieces = template.pieces(data) if template is not None else None
-        if template is None or pieces is None:
+        if not self._templates:
+            return 0
+        template = self._templates[0]
+        pieces = template.pieces(data)
+        if pieces is None:
             return 0
         choice = self._choices[template.choice]
         count = len(pieces)
@@ -90,7 +95,7 @@ class WindowStrategy:
                 part = self._held(choice, template, pieces, len(data) // count, now)
             else:
                 part = pieces[: self._tokens]
-                self._outbox.put_text(template.event(part), len(part), reason)
+                self._outbox.put(template.event(part), len(part), reason)
             pieces = pieces[len(part) :]
         return count
 
@@ -119,45 +124,37 @@ class WindowStrategy:
         if piece is None or not self._join(piece, reading, now):
             self._go_alone(reading, now)
 
-    def settle(self, now: float) -> None:  # noqa: D102
-        if self._open and not self.reader_busy:
-            for run in self._open[:]:
-                expected = run.choice.gap.expected
-                if expected is not None and expected > run.deadline:
-                    self._leave(run, FlushReason.LONE)
-
     def due(self, now: float) -> bool:  # noqa: D102
-        if not self.reader_busy:
-            for run in self._open:
-                if now >= run.deadline or run.tokens >= self._tokens:
-                    return True
-        return False
+        return not self.reader_busy and any(self._why(run, now) for run in self._open)
 
     def collect(self, now: float) -> None:  # noqa: D102
         if self._open and not self.reader_busy:
             for run in self._open[:]:
-                if run.tokens >= self._tokens:
-                    self._leave(run, FlushReason.TOKENS)
-                elif now >= run.deadline:
-                    self._leave(run, FlushReason.DELAY)
+                reason = self._why(run, now)
+                if reason is not None:
+                    self._leave(run, reason)
+
+    def _why(self, run: Run, now: float) -> FlushReason | None:
+        """Why a run leaves; None if it waits."""
+        if run.tokens >= self._tokens:
+            return FlushReason.TOKENS
+        expected = run.choice.gap.expected
+        if expected is not None and expected > run.deadline:
+            return FlushReason.LONE
+        return FlushReason.DELAY if now >= run.deadline else None
 
     def wake_at(self) -> float | None:  # noqa: D102
         return self._open[0].deadline if self._open and not self.reader_busy else None
 
-    def worth_reading(self) -> int:  # noqa: D102
+    def may_wait(self) -> tuple[int, float]:  # noqa: D102
         only = self._only
-        if only is None or self.reader_busy or not self._templates:
-            return 1 if self._choices else 0
-        usual = only.gap.usual
-        if usual is None:
-            return 1
-        return self._templates[0].least + AROUND if usual < self._delay else 0
-
-    def full_in(self) -> float:  # noqa: D102
-        usual = self._only.gap.usual if self._only is not None else None
-        if usual is None or usual * self._tokens > self._delay:
-            return 0.0
-        return usual * max(0, self._tokens - WORTH_READING)
+        usual = None if only is None else only.gap.usual
+        if usual is None or self.reader_busy or not self._templates:
+            return SOON if self._choices else NOTHING
+        if usual >= self._delay:
+            return NOTHING
+        size = self._templates[0].least + AROUND
+        return size, 0.0 if usual * self._tokens > self._delay else usual * max(0, self._tokens - WORTH_READING)
 
     def flush(self, reason: FlushReason) -> None:  # noqa: D102
         for run in self._open[:]:
@@ -244,12 +241,14 @@ class WindowStrategy:
         run.choice.run = None
         self._open.remove(run)
         self.pending -= run.size
-        self._outbox.put_text(sse.encode(run.event()), run.tokens, reason)
+        self._outbox.put(sse.encode(run.event()), run.tokens, reason)
 
     def _go_alone(self, reading: Reading, now: float) -> None:
         self.flush(FlushReason.END if reading.last else FlushReason.BOUNDARY)
-        self._outbox.put(reading.data, reading.name)
+        reason = None
         if reading.text or reading.tokens:
-            self._outbox.flushed(reading.tokens, FlushReason.FIRST if reading.opens else FlushReason.BOUNDARY)
+            reason = FlushReason.FIRST if reading.opens else FlushReason.BOUNDARY
+        self._outbox.put(sse.encode(reading.data, reading.name), reading.tokens, reason)
+        if reason is not None:
             for index, _ in chunks.choices_of(reading.body or {}):
                 self._choice(index).gap.came(now)
