@@ -7,16 +7,18 @@ a message and a coroutine for every piece of a body. Where the server is ours it
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from starlette.types import ASGIApp, Message, Receive, Scope
+from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
 from app.hangup import Listen
 
 _NO_LINGER = struct.pack("ii", 1, 0)
+_BODILESS = frozenset({204, 304})
+_FRAMING = frozenset({b"connection", b"transfer-encoding"})
 
 
 class Line:
@@ -32,10 +34,27 @@ class Line:
         self._transport = transport
         self._listeners: list[Callable[[], None]] = []
 
-    @property
-    def send(self) -> Send | None:
-        """The server's own `send`, without what surrounds it on the way to the endpoint; None at the end."""
-        return None if self._cycle is None else cast("Send", self._cycle.send)
+    async def send(self, message: Message) -> None:
+        """ASGI's `send`. It writes a head in one go where that is all: the server looks at each field by itself."""
+        cycle = self._cycle
+        if cycle is None or (message["type"] == "http.response.start" and self._start(cycle, message)):
+            return
+        await cycle.send(cast("Any", message))
+
+    def _start(self, cycle: RequestResponseCycle, message: Message) -> bool:
+        """Writes a head as the server would, if nothing has to be waited for; tells whether it did."""
+        if cycle.response_started or cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
+            return False
+        fields = [*cycle.default_headers, *message["headers"]]
+        head = head_of(message["status"], fields)
+        if head is None or cycle.scope["method"] == "HEAD":
+            return False
+        cycle.response_started, cycle.waiting_for_100_continue = True, False
+        length = dict(fields).get(b"content-length")
+        cycle.chunked_encoding = length is None
+        cycle.expected_content_length = int(length or 0)
+        self._transport.write(head)
+        return True
 
     def write(self, data: bytes) -> bool:
         """Writes a piece of a chunked body that has begun, if nothing has to be waited for; tells whether it did."""
@@ -77,6 +96,27 @@ class Line:
     def end(self) -> None:
         """The response is complete."""
         self._cycle = None
+
+
+def by_line(app: ASGIApp) -> ASGIApp:
+    """The application, for a server whose requests have lines: what it sends goes by the line."""
+    return lambda scope, receive, _send: app(scope, receive, scope["state"]["line"].send)
+
+
+def head_of(status: int, fields: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """The head of a response whose connection stays open; None where the server has to look at it.
+
+    Args:
+        status: HTTP's.
+        fields: names in lower case. Without a `content-length` the body is chunked.
+    """
+    names, values = zip(*fields, strict=True) if fields else ((), ())
+    if status < 200 or status in _BODILESS or not _FRAMING.isdisjoint(names):
+        return None
+    if HEADER_RE.search(b"".join(names)) or HEADER_VALUE_RE.search(b"".join(values)):
+        return None
+    head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % field for field in fields])
+    return head + (b"\r\n" if b"content-length" in names else b"transfer-encoding: chunked\r\n\r\n")
 
 
 def line_of(scope: Scope) -> Line | None:

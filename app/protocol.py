@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.line import HeadFirst, Line
+from app.line import HeadFirst, Line, by_line
 from gateway.errors import GatewayError, HeadTooLarge, InvalidRequest
 from gateway.wire import render
 
@@ -34,6 +34,7 @@ class BoundedHttp(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lines: set[Line] = set()
+        self.app = cast("Any", by_line(cast("Any", self.app)))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there."""

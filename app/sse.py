@@ -36,8 +36,9 @@ def _never(_data: bytes) -> bool:
     return False
 
 
-_HEADERS = EventSourceResponse(iter(()), headers={"cache-control": "no-cache"}, sep="\n", ping=0).raw_headers
-"""What sse-starlette says of a stream of events: of each the same."""
+_OF_SSE_STARLETTE = EventSourceResponse(iter(()), headers={"cache-control": "no-cache"}, sep="\n", ping=0).raw_headers
+_HEADERS = [field for field in _OF_SSE_STARLETTE if field[0] != b"connection"]
+"""What sse-starlette says of a stream of events: of each the same. The connection is the server's."""
 
 
 class TokenStream(LateResponse):
@@ -55,7 +56,7 @@ class TokenStream(LateResponse):
         """Runs the request from the queue to its end."""
         hangup = Hangup(receive, listen(scope))
         line = line_of(scope)
-        body, put = (send, _never) if line is None else (line.send or send, line.write)
+        body, put = (send, _never) if line is None else (line.send, line.write)
         events = EventWriter(send, body, self._pace, lambda: self._start(passage), put)
         try:
             async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, events:
@@ -138,7 +139,8 @@ class EventWriter:
     async def _open(self, message: Message) -> None:
         self._started = True
         await self._send(self._start())
-        await self._body(message)
+        if not (message["body"] and self._put(message["body"])):
+            await self._body(message)
 
     async def _after(self, rest: Rest, message: Message) -> None:
         await rest
