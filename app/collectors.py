@@ -1,48 +1,12 @@
-"""What is not counted event by event: tallies of whole streams, and gates and engines as they are when asked."""
+"""What is not counted but read when Prometheus asks: gates and engines as they are."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
-from operator import add
 
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.admission.gate import GateStatistics
 from gateway.routing.pool import EnginePool
-
-
-class TallyHistogram(Collector):
-    """A histogram by lane that takes whole tallies: a stream adds its counts once, when it has ended.
-
-    Args:
-        name: of the metric.
-        text: its help.
-        bounds: upper bounds of the buckets; a tally has one more, for what is above.
-    """
-
-    def __init__(self, name: str, text: str, bounds: Sequence[float]) -> None:
-        self._name = name
-        self._text = text
-        self._bounds = [*(str(float(b)) for b in bounds), "+Inf"]
-        self._counts: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = {}
-
-    def add(self, lane: str, counts: Sequence[int], total: float) -> None:
-        """Adds one stream's counts a bucket (not cumulative) and the sum of its values."""
-        before = self._counts.get(lane)
-        self._counts[lane] = list(counts) if before is None else list(map(add, before, counts))
-        self._sums[lane] = self._sums.get(lane, 0.0) + total
-
-    def collect(self) -> Iterator[Metric]:
-        """Yields the family, cumulative as Prometheus wants it."""
-        family = HistogramMetricFamily(self._name, self._text, labels=("lane",))
-        for lane, counts in self._counts.items():
-            family.add_metric((lane,), _cumulative(self._bounds, counts), self._sums[lane])
-        yield family
-
-
-def _cumulative(bounds: Sequence[str], counts: Sequence[int]) -> list[tuple[str, float]]:
-    return [(bound, float(total)) for bound, total in zip(bounds, accumulate(counts), strict=True)]
 
 
 class GateCollector(Collector):

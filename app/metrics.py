@@ -6,12 +6,13 @@ enumerations and the names of errors. No label says who asked, or what.
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import Generic, TypeVar, assert_never
+from typing import assert_never
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 
 from app.batch_metrics import BatchCollector
-from app.collectors import EngineCollector, GateCollector, TallyHistogram
+from app.collectors import EngineCollector, GateCollector
+from app.tallies import TallyCounter, TallyHistogram
 from gateway.admission.gate import GateStatistics
 from gateway.batch.census import Figures
 from gateway.routing.pool import EnginePool
@@ -37,24 +38,6 @@ OVERHEAD_SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0
 """Upper bounds: what the gateway adds is a millisecond or two; what is above ten needs an explanation."""
 
 
-M = TypeVar("M", Counter, Gauge, Histogram)
-
-
-class Series(Generic[M]):
-    """A metric whose series are remembered: asking it for one costs more than counting in it."""
-
-    def __init__(self, metric: M) -> None:
-        self._metric: M = metric
-        self._known: dict[tuple[str, ...], M] = {}
-
-    def labels(self, *values: str) -> M:
-        """The series of these labels."""
-        series = self._known.get(values)
-        if series is None:
-            series = self._known[values] = self._metric.labels(*values)
-        return series
-
-
 class Metrics:
     """The observer that counts, and the text for `/metrics`.
 
@@ -71,17 +54,12 @@ class Metrics:
         batches: Callable[[], Figures | None] = lambda: None,
     ) -> None:
         registry = self._registry = CollectorRegistry()
-        self._seconds(registry)
+        self._histograms(registry)
         self._counters(registry)
-        self._itl = TallyHistogram("tokenlane_itl_seconds", "Between tokens, as the engine sends them.", ITL_BUCKETS)
-        self._sizes = TallyHistogram("tokenlane_flush_tokens", "Tokens a flush.", TOKENS_BUCKETS)
         self._batches = BatchCollector(batches)
-        for collector in (self._itl, self._sizes, GateCollector(gates), EngineCollector(pools), self._batches):
+        for collector in (GateCollector(gates), EngineCollector(pools), self._batches):
             registry.register(collector)
         ProcessCollector(registry=registry)
-        self._warm_ups = Counter(
-            "tokenlane_engine_warmups", "Warm-ups that ended, by outcome.", ("engine", "outcome"), registry=registry
-        )
         self._warm_seconds = Gauge(
             "tokenlane_engine_warmup_seconds", "What the last warm-up took.", ("engine",), registry=registry
         )
@@ -94,20 +72,26 @@ class Metrics:
         build = Gauge("tokenlane_build_info", "1; the label says which version runs.", ("version",), registry=registry)
         build.labels(version("tokenlane")).set(1)
 
-    def _seconds(self, registry: CollectorRegistry) -> None:
-        def seconds(name: str, text: str, buckets: Sequence[float] = SECONDS) -> Series[Histogram]:
-            return Series(Histogram(f"tokenlane_{name}_seconds", text, ("lane",), buckets=buckets, registry=registry))
+    def _histograms(self, registry: CollectorRegistry) -> None:
+        def histogram(name: str, text: str, buckets: Sequence[float] = SECONDS) -> TallyHistogram:
+            made = TallyHistogram(f"tokenlane_{name}", text, buckets)
+            registry.register(made)
+            return made
 
-        self._duration = seconds("request_duration", "From arrival to the last byte.")
-        self._ttft = seconds("ttft", "From arrival until the first token: text, reasoning or a tool call.")
-        self._queued = seconds("queue_wait", "Waiting for a slot.")
-        self._overhead = seconds(
-            "overhead", "Until there was something to send, without queue and engine.", OVERHEAD_SECONDS
+        self._duration = histogram("request_duration_seconds", "From arrival to the last byte.")
+        self._ttft = histogram("ttft_seconds", "From arrival until the first token: text, reasoning or a tool call.")
+        self._queued = histogram("queue_wait_seconds", "Waiting for a slot.")
+        self._overhead = histogram(
+            "overhead_seconds", "Until there was something to send, without queue and engine.", OVERHEAD_SECONDS
         )
+        self._itl = histogram("itl_seconds", "Between tokens, as the engine sends them.", ITL_BUCKETS)
+        self._sizes = histogram("flush_tokens", "Tokens a flush.", TOKENS_BUCKETS)
 
     def _counters(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, *labels: str) -> Series[Counter]:
-            return Series(Counter(f"tokenlane_{name}", text, labels, registry=registry))
+        def counter(name: str, text: str, *labels: str) -> TallyCounter:
+            made = TallyCounter(f"tokenlane_{name}", text, labels)
+            registry.register(made)
+            return made
 
         self._requests = counter(
             "requests",
@@ -128,20 +112,21 @@ class Metrics:
         self._changes = counter(
             "engine_changes", "Times that an engine was taken out (to=down) or back (to=up).", "lane", "engine", "to"
         )
+        self._warm_ups = counter("engine_warmups", "Warm-ups that ended, by outcome.", "engine", "outcome")
 
     def __call__(self, event: TelemetryEvent) -> None:
         """Counts one event."""
         match event:
             case RequestAdmitted():
-                self._queued.labels(event.lane).observe(event.waited)
+                self._queued.observe(event.lane, event.waited)
             case RequestEnded():
                 self._ended(event)
             case KeyRefused():
-                self._keys.labels(event.reason).inc()
+                self._keys.add((event.reason,))
             case RequestRetried():
-                self._retries.labels(event.lane, event.reason).inc()
+                self._retries.add((event.lane, event.reason))
             case EngineHealthChanged():
-                self._changes.labels(event.lane, event.engine, "up" if event.healthy else "down").inc()
+                self._changes.add((event.lane, event.engine, "up" if event.healthy else "down"))
             case WarmUpBurst():
                 pass
             case WarmUpEnded():
@@ -156,34 +141,34 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _warmed(self, event: WarmUpEnded) -> None:
-        self._warm_ups.labels(event.engine, event.outcome).inc()
+        self._warm_ups.add((event.engine, event.outcome))
         self._warm_seconds.labels(event.engine).set(event.seconds)
         for burst, ttft in (("first", event.first), ("steady", event.steady)):
             if ttft is not None:
                 self._warm_ttft.labels(event.engine, burst).set(ttft)
 
     def _ended(self, event: RequestEnded) -> None:
-        self._requests.labels(event.endpoint, event.lane, str(event.status), event.outcome).inc()
-        self._duration.labels(event.lane).observe(event.duration)
+        self._requests.add((event.endpoint, event.lane, str(event.status), event.outcome))
+        self._duration.observe(event.lane, event.duration)
         if event.outcome is Outcome.CLIENT_GONE:
-            self._cancellations.labels(event.lane, _stage(event)).inc()
+            self._cancellations.add((event.lane, _stage(event)))
         elif event.outcome is Outcome.REFUSED:
-            self._refusals.labels(event.lane, event.error).inc()
+            self._refusals.add((event.lane, event.error))
         elif event.outcome is Outcome.ENGINE_ERROR:
-            self._failures.labels(event.lane, event.engine, event.error).inc()
+            self._failures.add((event.lane, event.engine, event.error))
         if event.ttft is not None:
-            self._ttft.labels(event.lane).observe(event.ttft)
+            self._ttft.observe(event.lane, event.ttft)
         if event.overhead is not None:
-            self._overhead.labels(event.lane).observe(event.overhead)
+            self._overhead.observe(event.lane, event.overhead)
         if event.stats is not None:
             self._streamed(event.lane, event.stats)
 
     def _streamed(self, lane: str, stats: StreamStats) -> None:
         completion = stats.tokens if stats.completion_tokens is None else stats.completion_tokens
-        self._tokens.labels(lane, "completion").inc(completion)
-        self._tokens.labels(lane, "prompt").inc(stats.prompt_tokens or 0)
+        self._tokens.add((lane, "completion"), completion)
+        self._tokens.add((lane, "prompt"), stats.prompt_tokens or 0)
         for reason, count in stats.flushes.items():
-            self._flushes.labels(lane, reason).inc(count)
+            self._flushes.add((lane, reason), count)
         self._itl.add(lane, stats.itl, stats.itl_sum)
         self._sizes.add(lane, stats.flush_tokens, stats.flush_tokens_sum)
 
