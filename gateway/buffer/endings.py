@@ -67,7 +67,7 @@ class ChunkedAnswer:
 
     @property
     def whole(self) -> bool:  # noqa: D102 - the protocol says it
-        return bool(self._seen) and self._seen <= self._ends.keys()
+        return bool(self._ends) and self._seen <= self._ends.keys()
 
     @property
     def begun(self) -> bool:  # noqa: D102
@@ -85,7 +85,7 @@ class ChunkedAnswer:
             return None
         reading = Reading(data, name, body, strict, error=chunks.error_of(body, data))
         choices = chunks.choices_of(body)
-        if self._is_repeated_end(body, choices):
+        if self._ends and self._is_repeated_end(body, choices):
             reading.repeated = True
             return reading
         usage = body.get("usage")

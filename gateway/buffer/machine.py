@@ -11,14 +11,13 @@ Endings: an answer that is whole but for its last word gets it; one that is not 
 engine's own or the engine's `[DONE]` has passed; `[DONE]` alone is no answer. What is whole, `endings` knows.
 """
 
-from bisect import bisect_left
-
+from gateway.buffer.arrivals import count_event, note_arrival
 from gateway.buffer.coalesce import NOTHING, STRATEGIES, Window
 from gateway.buffer.endings import DIALECTS
 from gateway.buffer.outbox import Outbox
 from gateway.buffer.unasked import UnaskedUsage
 from gateway.errors import EngineAnswered, EngineBroke, EngineTruncated, GatewayError
-from gateway.telemetry import ITL_BUCKETS, FlushReason, StreamStats
+from gateway.telemetry import FlushReason, StreamStats
 from gateway.wire.chunks import DONE, parse
 from gateway.wire.sse import Event, SseDecoder
 
@@ -126,7 +125,7 @@ class TokenBuffer:
             self._feed_events(data, now)
             events, tokens = stats.events_in - events, stats.tokens - tokens
         if tokens:
-            self._note_arrival(tokens, now)
+            note_arrival(stats, tokens, now)
         return events > 0
 
     def finish(self, now: float, error: GatewayError | None = None) -> None:
@@ -159,8 +158,9 @@ class TokenBuffer:
         if plain is None:
             self._feed_any(data, now)
         else:
-            for event in plain:
-                self._unnamed(event, now)
+            for each in plain:
+                if not self._is_known(each, now):
+                    self._event(Event(each), now)
 
     def _feed_any(self, data: bytes, now: float) -> None:
         try:
@@ -169,20 +169,18 @@ class TokenBuffer:
             self._break(error)
             return
         for event in events:
-            if event.name:
+            if event.name or not self._is_known(event.data, now):
                 self._event(event, now)
-            else:
-                self._unnamed(event.data, now)
         if self._decoder.broken:
             self._feed_any(b"", now)
 
-    def _unnamed(self, data: bytes, now: float) -> None:
+    def _is_known(self, data: bytes, now: float) -> bool:
+        """Whether the strategy has taken an unnamed event without its being read."""
         tokens = 0 if self.complete else self._strategy.match(data, now)
         if tokens:
             self.stats.events_in += 1
             self.stats.tokens += tokens
-        else:
-            self._event(Event(data), now)
+        return tokens > 0
 
     def _read_rest(self, now: float, error: GatewayError | None) -> None:
         """The event that the body ended in. That it is cut matters only if nothing else explains or excuses it."""
@@ -209,27 +207,12 @@ class TokenBuffer:
             if not self.has_event:
                 self.opening_error = event.data
         self.has_event = True
-        self._count(reading.tokens, now, text=reading.text)
+        count_event(self.stats, reading.tokens, self._answer.usage, now, text=reading.text)
         if self._unasked is None:
             self._strategy.add(reading, now)
             return
         for each in self._unasked.passed(reading):
             self._strategy.add(each, now)
-
-    def _count(self, tokens: int, now: float, *, text: bool) -> None:
-        stats, usage = self.stats, self._answer.usage
-        stats.tokens += tokens
-        stats.prompt_tokens, stats.completion_tokens = usage.prompt, usage.completion
-        if text and stats.first_token_at is None:
-            stats.first_token_at = now
-
-    def _note_arrival(self, tokens: int, now: float) -> None:
-        stats = self.stats
-        if stats.last_token_at is not None:
-            gap = now - stats.last_token_at
-            stats.itl[bisect_left(ITL_BUCKETS, gap / tokens)] += tokens
-            stats.itl_sum += gap
-        stats.last_token_at = now
 
     def _break(self, error: EngineBroke) -> None:
         """What came cannot be read: the stream ends here, unless it has ended."""

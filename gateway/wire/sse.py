@@ -50,7 +50,7 @@ class SseDecoder:
         self._start: bytes | None = b""  # the first bytes, until it is known whether they are a byte order mark
         self._after_cr = False  # the last byte was a CR: an LF that follows belongs to it
         self._broken = False
-        self._idle = False  # between two events, and nothing is unsettled
+        self._idle = True  # between two events, and nothing is unsettled but whether there is a byte order mark
 
     @property
     def broken(self) -> bool:
@@ -58,7 +58,7 @@ class SseDecoder:
         return self._broken
 
     def is_before(self, data: bytes) -> bool:
-        """Whether `data` begins with a new event, and is no larger than one may be."""
+        """Whether `data` begins with a new event, or the byte order mark before the first, and is not too large."""
         return self._idle and len(data) <= self._max
 
     def plain(self, data: bytes) -> list[bytes] | None:
@@ -68,12 +68,11 @@ class SseDecoder:
         """
         if not self._idle or not data.endswith(b"\n\n") or b"\r" in data or len(data) > self._max:
             return None
-        if data.find(b"\n") == len(data) - 2:
-            return [data[6:-2]] if data.startswith(b"data: ") and len(data) > 8 else None
         blocks = data[:-2].split(b"\n\n")
         for block in blocks:
             if not block.startswith(b"data: ") or b"\n" in block or len(block) == 6:
                 return None
+        self._start = None
         return [block[6:] for block in blocks]
 
     def feed(self, data: bytes) -> list[Event]:

@@ -131,6 +131,16 @@ def test_what_comes_behind_the_finish_is_read_at_once() -> None:
     assert buffer.may_wait()[0] == 0
 
 
+def test_the_first_text_leaves_without_a_closer_look_and_the_second_one_is_enough_to_know_both() -> None:
+    buffer = TokenBuffer()
+    buffer.feed(wire(role(), content("a")), 0.0)
+    assert not len(buffer._strategy._templates)  # type: ignore[attr-defined]
+    assert buffer.may_wait() == (1, 0.0)
+    buffer.feed(wire(content("b")), 0.01)
+    assert len(buffer._strategy._templates) == 1  # type: ignore[attr-defined]
+    assert buffer.may_wait()[0] > len(content("c"))
+
+
 @pytest.mark.parametrize(("gap", "full_in"), [(0.004, 0.008), (0.009, 0.018), (0.011, 0.0), (0.02, 0.0)])
 def test_how_long_the_rest_of_a_window_takes_is_known_where_it_will_be_full(gap: float, full_in: float) -> None:
     buffer = TokenBuffer(window=Window(4, 0.04))

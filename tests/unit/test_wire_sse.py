@@ -115,13 +115,24 @@ def test_a_large_event_in_pieces_takes_time_in_proportion_to_its_size() -> None:
 
 def test_the_quick_way_takes_whole_plain_events_only() -> None:
     decoder = SseDecoder()
-    assert decoder.plain(b"data: a\n\n") is None, "a byte order mark might come"
-    decoder.feed(b"data: a\n\n")
     assert decoder.plain(b"data: a\n\ndata: b\n\n") == [b"a", b"b"]
     for other in (b"data: a\n", b"event: x\ndata: a\n\n", b"data: a\r\n\r\n", b"data:a\n\n", b"data: \n\n", b": c\n\n"):
         assert decoder.plain(other) is None
     decoder.feed(b"data: a\n")
     assert decoder.plain(b"data: b\n\n") is None, "an event is under way"
+
+
+def test_a_byte_order_mark_is_one_before_everything_else_and_nowhere_else() -> None:
+    marked = b"\xef\xbb\xbfdata: a\n\n"
+    decoder = SseDecoder()
+    assert decoder.plain(marked) is None
+    assert decoder.feed(marked) == [Event(b"a")]
+    decoder = SseDecoder()
+    assert decoder.plain(b"data: a\n\n") == [b"a"]
+    assert decoder.feed(marked) == [], "a field of another name"
+    decoder = SseDecoder()
+    assert decoder.feed(marked[:2]) == []
+    assert decoder.plain(b"data: a\n\n") is None, "it is not known yet what has begun"
 
 
 def test_events_are_written_with_lf_only_and_data_of_several_lines_in_several_lines() -> None:

@@ -7,17 +7,24 @@ from gateway.buffer.gap import Gap
 
 if TYPE_CHECKING:
     from gateway.buffer.coalesce.template import Template
+    from gateway.wire.chunks import Reading
 
 
 class Choice:
-    """What is kept of one choice. `key` is that of its latest piece."""
+    """What is kept of one choice.
 
-    __slots__ = ("gap", "index", "key", "run")
+    Attributes:
+        first: its first text, which has left without a closer look, until the next one is compared with it.
+        key: of its latest piece.
+    """
+
+    __slots__ = ("first", "gap", "index", "key", "run")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.run: Run | None = None
         self.gap = Gap()
+        self.first: Reading | None = None
         self.key = b""
 
 

@@ -101,3 +101,51 @@ def learn(data: bytes, piece: Piece) -> Template | None:
         if orjson.dumps(proof) == wanted:
             return template
     return None
+
+
+MOST = 16
+"""Templates that are kept for a stream: choices times kinds, usually one or two."""
+
+
+class Templates:
+    """Those of one stream.
+
+    Attributes:
+        latest: the one that recognised something last, or was learned last; None while there is none.
+    """
+
+    __slots__ = ("_all", "latest")
+
+    def __init__(self) -> None:
+        self.latest: Template | None = None
+        self._all: list[Template] = []  # the latest is the first
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def find(self, data: bytes) -> tuple[Template, str] | None:
+        """The template of a chunk, and its text; None if it is not known or has to be read another way."""
+        for template in self._all:
+            if data.startswith(template.head) and data.endswith(template.tail) and len(data) > template.least:
+                break
+        else:
+            return None
+        try:
+            text = orjson.loads(b'"' + data[template.begin : template.end] + b'"')
+        except orjson.JSONDecodeError:
+            return None
+        if template is not self.latest:
+            self._all.remove(template)
+            self._put_first(template)
+        return template, text
+
+    def learn(self, data: bytes, piece: Piece) -> None:
+        """Keeps the template of a plain piece, if it has one."""
+        template = learn(data, piece)
+        if template is not None:
+            del self._all[MOST - 1 :]
+            self._put_first(template)
+
+    def _put_first(self, template: Template) -> None:
+        self._all.insert(0, template)
+        self.latest = template

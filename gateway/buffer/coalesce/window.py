@@ -3,7 +3,7 @@
 The rules, in the order they are asked:
 
 1. What is no piece, or no neighbour of its choice's run, lets the runs go and goes itself, as it came.
-2. The first text of a choice leaves at once.
+2. The first text of a choice leaves at once, and so does what has no text and would have nothing to wait with.
 3. A run leaves when it holds `window.tokens`, unless the client does not read: then it grows.
 4. A run leaves at once when its next token is not expected before its deadline: waiting would be in vain.
 5. A run leaves at its deadline, `window.delay` after its oldest token came.
@@ -11,13 +11,11 @@ The rules, in the order they are asked:
 Each choice has a run of its own. A run of one piece leaves byte for byte.
 """
 
-import orjson
-
 from gateway.buffer.coalesce import pieces
 from gateway.buffer.coalesce.pieces import Piece
 from gateway.buffer.coalesce.run import Choice, Run
 from gateway.buffer.coalesce.strategy import NOTHING, Window
-from gateway.buffer.coalesce.template import Template, learn
+from gateway.buffer.coalesce.template import Template, Templates
 from gateway.buffer.outbox import Outbox
 from gateway.telemetry import FlushReason
 from gateway.wire import chunks, sse
@@ -37,9 +35,6 @@ LARGE = 16 * 1024
 SOON = (1, 0.0)
 """What may wait while the rhythm or the form of a stream is not known yet, or there are several choices."""
 
-_TEMPLATES = 16
-"""Templates that are kept for a stream: choices times kinds, usually one or two."""
-
 
 class WindowStrategy:
     """The window. `learns`: chunks that repeat are recognised without reading their JSON."""
@@ -52,24 +47,16 @@ class WindowStrategy:
         self._choices: dict[int, Choice] = {}
         self._only: Choice | None = None  # the choice, where there is one only
         self._open: list[Run] = []  # the oldest first
-        self._templates: list[Template] = []  # the one that matched last is the first
+        self._templates = Templates()
         self.reader_busy = False
         self.pending = 0
         self.since: float | None = None
 
     def match(self, data: bytes, now: float) -> int:  # noqa: D102 - the protocol says it
-        for template in self._templates:
-            if data.startswith(template.head) and data.endswith(template.tail) and len(data) > template.least:
-                break
-        else:
+        found = self._templates.find(data)
+        if found is None:
             return 0
-        try:
-            text = orjson.loads(b'"' + data[template.begin : template.end] + b'"')
-        except orjson.JSONDecodeError:
-            return 0
-        if template is not self._templates[0]:
-            self._templates.remove(template)
-            self._templates.insert(0, template)
+        template, text = found
         choice = self._choices[template.choice]
         run = choice.run
         if run is None or run.key is not template.key:
@@ -80,11 +67,9 @@ class WindowStrategy:
         return 1
 
     def match_all(self, data: bytes, now: float) -> int:  # noqa: D102
-        if not self._templates:
-            return 0
-        template = self._templates[0]
-        pieces = template.pieces(data)
-        if pieces is None:
+        template = self._templates.latest
+        pieces = None if template is None else template.pieces(data)
+        if template is None or pieces is None:
             return 0
         choice = self._choices[template.choice]
         count = len(pieces)
@@ -120,7 +105,8 @@ class WindowStrategy:
         return part
 
     def add(self, reading: Reading, now: float) -> None:  # noqa: D102
-        piece = pieces.piece_of(reading)
+        is_piece = self._open or (reading.text and not reading.opens)  # else it goes, and is not looked at any closer
+        piece = pieces.piece_of(reading) if is_piece else None
         if piece is None or not self._join(piece, reading, now):
             self._go_alone(reading, now)
 
@@ -149,12 +135,13 @@ class WindowStrategy:
     def may_wait(self) -> tuple[int, float]:  # noqa: D102
         only = self._only
         usual = None if only is None else only.gap.usual
-        if usual is None or self.reader_busy or not self._templates:
+        template = self._templates.latest
+        if usual is None or self.reader_busy or template is None:
             return SOON if self._choices else NOTHING
         if usual >= self._delay:
             return NOTHING
-        size = self._templates[0].least + AROUND
-        return size, 0.0 if usual * self._tokens > self._delay else usual * max(0, self._tokens - WORTH_READING)
+        fills = usual * self._tokens <= self._delay
+        return template.least + AROUND, usual * max(0, self._tokens - WORTH_READING) if fills else 0.0
 
     def flush(self, reason: FlushReason) -> None:  # noqa: D102
         for run in self._open[:]:
@@ -166,12 +153,14 @@ class WindowStrategy:
         text = piece.text
         if not text:
             return self._join_silently(choice, piece, reading, now)
+        if choice.first is not None:
+            self._look_back(choice, choice.first)
         if (piece.key != choice.key or not piece.plain) and not pieces.is_exact(reading.data):
             return False
         if piece.key != choice.key:
             choice.key = piece.key
         elif piece.plain and self._learns:
-            self._learn(reading.data, piece)
+            self._templates.learn(reading.data, piece)
         run = self._run(choice, piece.key, reading.data, now)
         run.add(piece)
         run.texts.append(text)
@@ -199,10 +188,13 @@ class WindowStrategy:
         self._grew(run, reading.tokens, len(reading.data), now)
         return True
 
-    def _learn(self, data: bytes, piece: Piece) -> None:
-        template = learn(data, piece)
-        if template is not None:
-            self._templates = [template, *self._templates[: _TEMPLATES - 1]]
+    @staticmethod
+    def _look_back(choice: Choice, first: Reading) -> None:
+        """Reads of a choice's first text what the next one is compared with; before, nobody was to wait for that."""
+        choice.first = None
+        piece = pieces.piece_of(first)
+        if piece is not None and piece.text and pieces.is_exact(first.data):
+            choice.key = piece.key
 
     def _choice(self, index: int) -> Choice:
         choice = self._choices.get(index)
@@ -251,4 +243,7 @@ class WindowStrategy:
         self._outbox.put(sse.encode(reading.data, reading.name), reading.tokens, reason)
         if reason is not None:
             for index, _ in chunks.choices_of(reading.body or {}):
-                self._choice(index).gap.came(now)
+                choice = self._choice(index)
+                choice.gap.came(now)
+                if index in reading.opens:
+                    choice.first = reading
