@@ -120,7 +120,7 @@ class Claim:
             raise lane.pool.no_engine()
         permit = await lane.gate.acquire(lane.name)
         try:
-            others = [engine for engine in lane.pool.engines if self._home and engine is not self._home]
+            others = [engine for engine in lane.pool.engines if engine is not self._home] if self._home else ()
             self._lease = lane.pool.lease(exclude=others, key=self._call.session)
         except NoEngine:
             permit.release()
@@ -187,8 +187,7 @@ class Claim:
 
 
 def _headers_for(engine: Engine, call: Call) -> list[tuple[str, str]]:
-    forwards = KINDS[engine.kind].forwards
-    headers = [(name, value) for name, value in call.headers.items() if name != "x-request-id" and forwards(name)]
+    headers = KINDS[engine.kind].forwarded(call.headers)
     headers += [("content-type", "application/json"), ("x-request-id", call.request_id)]
     if engine.api_key:
         headers.append(("authorization", f"Bearer {engine.api_key}"))

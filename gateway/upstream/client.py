@@ -7,7 +7,7 @@ cancelled one above all.
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
@@ -79,13 +79,18 @@ class EngineResponse:
         return b"".join(whole.pieces)
 
 
-def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def read_headers(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     """See `EngineResponse.headers`."""
-    headers: dict[str, str] = {}
-    for field, value in fields:
-        name, text = field.decode("latin-1").lower(), value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {text}" if name in headers else text
-    return headers
+    headers = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in fields}
+    return headers if len(headers) == len(fields) else _joined(fields)
+
+
+def _joined(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Where several have one name, which is rare."""
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name.lower().decode("latin-1"), []).append(value.decode("latin-1"))
+    return {name: ", ".join(several) for name, several in values.items()}
 
 
 class _Whole:

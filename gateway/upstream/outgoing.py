@@ -21,8 +21,9 @@ OURS = frozenset(
 """Headers that nobody else sets, in lower case."""
 
 _ACCEPT = [(b"Accept", b"*/*"), (b"Accept-Encoding", b"identity")]
-_TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_NOT_ALLOWED = "a header that is to be forwarded has characters that HTTP does not allow"
+_is_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
+_is_value = re.compile(rb"[\t\x20-\x7e\x80-\xff]*").fullmatch
 
 
 class Target(NamedTuple):
@@ -69,13 +70,22 @@ def fields_of(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
         InvalidRequest: a header's name is not a token, or its value has a control character (CR and LF above all)
             or one outside Latin-1 (RFC 9110, 5.5).
     """
-    fields = [_field(name, value) for name, value in headers]
-    return [field for field in fields if field[0].lower() not in OURS]
+    fields = []
+    for name, value in headers:
+        try:
+            field = name.encode("ascii"), value.encode("latin-1")
+        except UnicodeEncodeError as e:
+            raise InvalidRequest(_NOT_ALLOWED) from e
+        if not _is_token(field[0]) or not _is_value(field[1]):
+            raise InvalidRequest(_NOT_ALLOWED)
+        if field[0].lower() not in OURS:
+            fields.append(field)
+    return fields
 
 
 def written(method: str, target: Target, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> list[bytes]:
     """The bytes of a request, in one piece if it is small: one segment, one system call."""
-    lines = [method.encode("ascii"), target.head, *(b"%b: %b\r\n" % field for field in fields)]
+    lines = [method.encode("ascii"), target.head, *[b"%b: %b\r\n" % field for field in fields]]
     lines.append(b"Content-Length: %d\r\n\r\n" % len(body) if body or method != "GET" else b"\r\n")
     if len(body) > _SMALL:
         return [b"".join(lines), body]
@@ -86,16 +96,6 @@ def written(method: str, target: Target, fields: Sequence[tuple[bytes, bytes]], 
 def request_of(method: str, target: Target, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> httpx.Request:
     """The same as httpx has it, for its own machinery."""
     return httpx.Request(method, target.url, headers=[*_ACCEPT, *fields], content=body)
-
-
-def _field(name: str, value: str) -> tuple[bytes, bytes]:
-    try:
-        field = name.encode("ascii"), value.encode("latin-1")
-    except UnicodeEncodeError as e:
-        raise InvalidRequest("a header that is to be forwarded has characters that HTTP does not allow") from e
-    if not _TOKEN.fullmatch(field[0]) or not _VALUE.fullmatch(field[1]):
-        raise InvalidRequest("a header that is to be forwarded has characters that HTTP does not allow")
-    return field
 
 
 _SMALL = 64 * 1024

@@ -1,5 +1,6 @@
 """What is asked of a kind of engine."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -18,8 +19,9 @@ class EngineKind(Protocol):
     def models_path(self) -> str:
         """Answers the models in OpenAI's shape."""
 
-    def forwards(self, header: str) -> bool:
-        """Whether a client's header of this name (any case) may reach the engine.
+    def forwarded(self, headers: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Of a client's headers, names in lower case, those that may reach the engine.
 
-        A list of what may, not of what may not: the gateway's key, cookies and forwarding headers never pass.
+        A list of what may, not of what may not: the gateway's key, cookies and forwarding headers never pass. The id of
+        the request is not one of them: the engine is always told it.
         """

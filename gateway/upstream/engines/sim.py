@@ -1,5 +1,7 @@
 """The simulated engine: vLLM's wire format at a set pace, steered by headers of its own."""
 
+from collections.abc import Mapping
+
 from gateway.upstream.engines.vllm import VLLM
 
 
@@ -10,6 +12,6 @@ class Sim:
     health_path = VLLM.health_path
     models_path = VLLM.models_path
 
-    def forwards(self, header: str) -> bool:
-        """See `EngineKind.forwards`."""
-        return header.lower().startswith("x-sim-") or VLLM().forwards(header)
+    def forwarded(self, headers: Mapping[str, str]) -> list[tuple[str, str]]:
+        """See `EngineKind.forwarded`."""
+        return VLLM().forwarded(headers) + [field for field in headers.items() if field[0].startswith("x-sim-")]

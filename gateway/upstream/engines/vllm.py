@@ -1,6 +1,8 @@
 """vLLM's OpenAI server."""
 
-TRACING = frozenset({"x-request-id", "traceparent"})
+from collections.abc import Mapping
+
+TRACE = "traceparent"
 """What ties a request to its trace and says nothing else of the client."""
 
 
@@ -11,6 +13,6 @@ class VLLM:
     health_path = "/health"
     models_path = "/v1/models"
 
-    def forwards(self, header: str) -> bool:
-        """See `EngineKind.forwards`."""
-        return header.lower() in TRACING
+    def forwarded(self, headers: Mapping[str, str]) -> list[tuple[str, str]]:
+        """See `EngineKind.forwarded`."""
+        return [(TRACE, headers[TRACE])] if TRACE in headers else []
