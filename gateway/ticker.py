@@ -92,9 +92,10 @@ class Ticker:
         self._timer = None
         self._ringing = True
         now = int(self._loop.time() * 1000 + _ROUNDING) // TICK_MS
+        order = self._order
         try:
-            while self._order and self._order[0] <= now:
-                tick = heapq.heappop(self._order)
+            while order and order[0] <= now:
+                tick = heapq.heappop(order)
                 for alarm in self._ticks.pop(tick):
                     if alarm.tick == tick:  # else it was set again by one that rang before it
                         alarm.tick = -1

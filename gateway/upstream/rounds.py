@@ -84,17 +84,17 @@ class Rounds:
         self.by_ticks = self._watching = False
 
     def _turn(self) -> None:
-        room, ready = TURN, self._ready
+        room, ready, readers = TURN, self._ready, self._readers
         found = 0
         if not ready:
             ready.extend(self._sockets.poll(0, AT_ONCE))
             found = len(ready)
+        waiting = len(ready)
         while ready and room > 0:
             fd, _ = ready.popleft()
-            read = self._readers.get(fd)
-            if read is not None:  # else it left while the others were read
-                room -= read()
-                self._reads += 1
+            if fd in readers:  # else it left while the others were read
+                room -= readers[fd]()
+        self._reads += waiting - len(ready)
         self._turns += 1
         if self._turns >= LOOKED_AT:
             self._choose(self._loop.time())
