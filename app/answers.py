@@ -16,16 +16,16 @@ from gateway.wire import render
 
 def headers_of(passage: Passage) -> dict[str, str]:
     """What an answer says about the way it went: lane, engine, and where the milliseconds until now were spent."""
-    elapsed = passage.elapsed
+    elapsed, queued, engine = passage.elapsed, passage.queued, passage.engine
     headers = {
         "x-tokenlane-lane": passage.lane,
-        "x-tokenlane-queue-ms": _milliseconds(passage.queued),
+        "x-tokenlane-queue-ms": _milliseconds(queued),
         "openai-processing-ms": _milliseconds(elapsed),
     }
     if passage.engine_wait:
-        headers["x-tokenlane-overhead-ms"] = _milliseconds(elapsed - passage.queued - passage.engine_wait)
-    if passage.engine:
-        headers["x-tokenlane-engine"] = passage.engine
+        headers["x-tokenlane-overhead-ms"] = _milliseconds(elapsed - queued - passage.engine_wait)
+    if engine:
+        headers["x-tokenlane-engine"] = engine
     return headers
 
 

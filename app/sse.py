@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.answers import ErrorResponse, LateResponse, headers_of, note
 from app.begun import Rest, begin
 from app.hangup import Hangup
-from app.line import abort, line_of, listen
+from app.line import abort, line_of
 from gateway.call import Call
 from gateway.errors import ClientError, GatewayError, settle
 from gateway.gateway import Gateway, Passage
@@ -54,15 +54,16 @@ class TokenStream(LateResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the request from the queue to its end."""
-        hangup = Hangup(receive, listen(scope))
         line = line_of(scope)
-        body, put = (send, _never) if line is None else (line.send, line.write)
+        hangup = Hangup(receive, None if line is None else line.listen)
+        body, put, unsent = (send, _never, int) if line is None else (line.send, line.write, line.unsent)
         events = EventWriter(send, body, self._pace, lambda: self._start(passage), put)
         try:
-            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup, events:
-                await passage.open()
-                await passage.pump(events.write, int if line is None else line.unsent)
-                await events.end()
+            async with self._gateway.passage(self._call, hangup.cut) as passage, hangup:
+                with events:
+                    await passage.open()
+                    await passage.pump(events.write, unsent)
+                    await events.end()
         except ClientError as error:
             await abort(scope, receive)
             settle(error)
@@ -108,11 +109,11 @@ class EventWriter:
         self._last = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         self._timer = self._loop.call_later(self._pace.commit_after, self._quiet)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
 

@@ -16,25 +16,15 @@ from gateway.buffer import TokenBuffer, Window
 from gateway.buffer.endings import DIALECTS
 from gateway.call import Call, read_window
 from gateway.claim import Claim, said
-from gateway.errors import (
-    ClientError,
-    Draining,
-    EngineAnswered,
-    EngineBroke,
-    EngineError,
-    EngineSilent,
-    GatewayError,
-    Refused,
-    RequestError,
-)
+from gateway.ending import outcome, status
+from gateway.errors import Draining, EngineAnswered, EngineBroke, EngineSilent, GatewayError
 from gateway.lane import Lane, Limits
 from gateway.relay import Deadlines, Relay, Write
 from gateway.stored import StoredResponses
-from gateway.telemetry import EngineHealthChanged, Observer, Outcome, RequestEnded, StreamStats, TelemetryEvent
+from gateway.telemetry import EngineHealthChanged, Observer, RequestEnded, StreamStats, TelemetryEvent
 from gateway.ticker import Ticker
 from gateway.timeouts import Timeouts
 from gateway.upstream.client import EngineClient, EngineResponse
-from gateway.wire import render
 from gateway.wire.shapes import status_of
 from gateway.wire.whole import WholeAnswer, read_whole
 
@@ -262,8 +252,8 @@ class Passage:
             lane=self.lane,
             engine=self.engine,
             stream=self.call.stream,
-            status=self._status(error),
-            outcome=_outcome(error),
+            status=status(error, committed=self.committed),
+            outcome=outcome(error),
             error=type(error).__name__ if error else "",
             duration=self.elapsed,
             queued=self.queued,
@@ -271,20 +261,3 @@ class Passage:
             stats=stats,
             overhead=self._overhead,
         )
-
-    def _status(self, error: BaseException | None) -> int:
-        if isinstance(error, ClientError) or error is None or not self.committed:
-            return 200 if error is None else render.answer(error).status
-        return 200
-
-
-def _outcome(error: BaseException | None) -> Outcome:
-    if error is None:
-        return Outcome.OK
-    if isinstance(error, RequestError) or (isinstance(error, EngineAnswered) and error.status < 500):
-        return Outcome.CLIENT_ERROR
-    if isinstance(error, Refused):
-        return Outcome.REFUSED
-    if isinstance(error, EngineError):
-        return Outcome.ENGINE_ERROR
-    return Outcome.CLIENT_GONE if isinstance(error, ClientError) else Outcome.INTERNAL

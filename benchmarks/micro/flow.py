@@ -166,7 +166,7 @@ class Flow:
         )
         line = line_of(scope)
         assert line is not None
-        async with EventWriter(send, send, Pace(), self._start, line.write) as events:
+        with EventWriter(send, send, Pace(), self._start, line.write) as events:
             await relay.pump(events.write, line.unsent)
             relay.close()
             await events.end()

@@ -58,7 +58,7 @@ async def written(writer: EventWriter, data: bytes) -> None:
 
 async def test_nothing_is_written_before_the_first_event() -> None:
     client = PlayedClient()
-    async with writer_to(client, Pace(LONG, LONG)) as writer:
+    with writer_to(client, Pace(LONG, LONG)) as writer:
         assert not client.messages
         await written(writer, b"data: a\n\n")
         assert client.kinds == ["start", "body"]
@@ -67,7 +67,7 @@ async def test_nothing_is_written_before_the_first_event() -> None:
 async def test_a_stream_without_an_event_is_opened_after_a_while_and_pinged_from_then_on() -> None:
     """Case H37: in the queue and in prefill."""
     client = PlayedClient()
-    async with writer_to(client, Pace(0.02, 0.02)):
+    with writer_to(client, Pace(0.02, 0.02)):
         await client.has(4)
     assert client.kinds[0] == "start"
     assert set(client.body.split(b"\n\n")) == {b": ping", b""}
@@ -76,7 +76,7 @@ async def test_a_stream_without_an_event_is_opened_after_a_while_and_pinged_from
 async def test_a_stream_is_pinged_between_two_events() -> None:
     """Case H37: in a gap."""
     client = PlayedClient()
-    async with writer_to(client, Pace(0.02, 0.02)) as writer:
+    with writer_to(client, Pace(0.02, 0.02)) as writer:
         await written(writer, b"data: a\n\n")
         await client.has(4)
     assert client.body == b"data: a\n\n" + PING * 2
@@ -84,7 +84,7 @@ async def test_a_stream_is_pinged_between_two_events() -> None:
 
 async def test_the_gap_after_an_event_is_pinged_also_where_the_stream_was_opened_late() -> None:
     client = PlayedClient()
-    async with writer_to(client, Pace(0.01, 0.02)) as writer:
+    with writer_to(client, Pace(0.01, 0.02)) as writer:
         await client.has(2)
         await written(writer, b"data: a\n\n")
         count = len(client.messages)
@@ -95,7 +95,7 @@ async def test_the_gap_after_an_event_is_pinged_also_where_the_stream_was_opened
 async def test_without_pings_a_stream_is_opened_all_the_same_and_nothing_but_events_is_written() -> None:
     """Case H27: pings can be off, for readers that do not bear comments."""
     client = PlayedClient()
-    async with writer_to(client, Pace(0.01, 0)) as writer:
+    with writer_to(client, Pace(0.01, 0)) as writer:
         await client.has(1)
         await asyncio.sleep(0.05)
         await written(writer, b"data: a\n\n")
@@ -106,7 +106,7 @@ async def test_without_pings_a_stream_is_opened_all_the_same_and_nothing_but_eve
 
 async def test_no_ping_is_written_while_the_client_does_not_read() -> None:
     client = PlayedClient()
-    async with writer_to(client, Pace(0.01, 0.01)) as writer:
+    with writer_to(client, Pace(0.01, 0.01)) as writer:
         await written(writer, b"data: a\n\n")
         client.reads.clear()
         writing = asyncio.create_task(written(writer, b"data: b\n\n"))
@@ -120,7 +120,7 @@ async def test_no_ping_is_written_while_the_client_does_not_read() -> None:
 async def test_waiting_for_a_client_that_does_not_read_costs_no_time_of_the_processor() -> None:
     """Case H50: a timer that rings again at once would keep a core busy for as long as the client pleases."""
     client = PlayedClient()
-    async with writer_to(client, Pace(0.01, 0.01)) as writer:
+    with writer_to(client, Pace(0.01, 0.01)) as writer:
         await written(writer, b"data: a\n\n")
         client.reads.clear()
         writing = asyncio.create_task(written(writer, b"data: b\n\n"))
@@ -134,7 +134,7 @@ async def test_waiting_for_a_client_that_does_not_read_costs_no_time_of_the_proc
 async def test_what_is_written_behind_a_ping_that_was_not_taken_comes_after_it() -> None:
     client = PlayedClient()
     client.reads.clear()
-    async with writer_to(client, Pace(0.01, 0.01)) as writer:
+    with writer_to(client, Pace(0.01, 0.01)) as writer:
         await asyncio.sleep(0.05)
         writing = asyncio.create_task(written(writer, b"data: a\n\n"))
         await asyncio.sleep(0.02)
@@ -147,7 +147,7 @@ async def test_what_is_written_behind_a_ping_that_was_not_taken_comes_after_it()
 async def test_a_client_that_takes_no_ping_is_not_pinged_again() -> None:
     client = PlayedClient()
     client.reads.clear()
-    async with writer_to(client, Pace(0.01, 0.01)):
+    with writer_to(client, Pace(0.01, 0.01)):
         before = len(asyncio.all_tasks())
         await asyncio.sleep(0.1)
         assert len(asyncio.all_tasks()) <= before + 1
@@ -156,7 +156,7 @@ async def test_a_client_that_takes_no_ping_is_not_pinged_again() -> None:
 
 async def test_the_end_comes_once_whoever_calls_for_it() -> None:
     client = PlayedClient()
-    async with writer_to(client, Pace(LONG, LONG)) as writer:
+    with writer_to(client, Pace(LONG, LONG)) as writer:
         await written(writer, b"data: a\n\n")
         await writer.end()
         await writer.end(b"data: late\n\n")
@@ -166,7 +166,7 @@ async def test_the_end_comes_once_whoever_calls_for_it() -> None:
 
 async def test_the_last_event_ends_the_response() -> None:
     client = PlayedClient()
-    async with writer_to(client, Pace(LONG, LONG)) as writer:
+    with writer_to(client, Pace(LONG, LONG)) as writer:
         await written(writer, b"data: a\n\n")
         await writer.end(b"data: error\n\n")
     assert client.messages[-1] == {"type": "http.response.body", "body": b"data: error\n\n", "more_body": False}
@@ -174,7 +174,7 @@ async def test_the_last_event_ends_the_response() -> None:
 
 async def test_a_response_that_was_not_opened_has_no_end() -> None:
     client = PlayedClient()
-    async with writer_to(client, Pace(LONG, LONG)) as writer:
+    with writer_to(client, Pace(LONG, LONG)) as writer:
         await writer.end()
     assert not client.messages
 
@@ -182,13 +182,12 @@ async def test_a_response_that_was_not_opened_has_no_end() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 async def test_no_timer_and_no_task_is_left(fails: bool) -> None:
     client = PlayedClient()
-    with suppress(ValueError):
-        async with writer_to(client, Pace(0.01, 0.01)):
-            await client.has(2)
-            client.reads.clear()
-            await asyncio.sleep(0.03)
-            if fails:
-                raise ValueError
+    with suppress(ValueError), writer_to(client, Pace(0.01, 0.01)):
+        await client.has(2)
+        client.reads.clear()
+        await asyncio.sleep(0.03)
+        if fails:
+            raise ValueError
     count = len(client.messages)
     client.reads.set()
     await asyncio.sleep(0.05)
