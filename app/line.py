@@ -5,6 +5,7 @@ a message and a coroutine for every piece of a body. Where the server is ours it
 """
 
 import asyncio
+import re
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -19,6 +20,15 @@ from app.hangup import Listen
 _NO_LINGER = struct.pack("ii", 1, 0)
 _BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({b"connection", b"transfer-encoding"})
+
+
+def _found_by(pattern: re.Pattern[bytes]) -> bytes:
+    """The bytes that a pattern of the server's finds."""
+    return bytes(byte for byte in range(256) if pattern.search(bytes((byte,))))
+
+
+_IN_NO_NAME = _found_by(HEADER_RE)
+_IN_NO_VALUE = _found_by(HEADER_VALUE_RE)
 
 
 class Line:
@@ -46,7 +56,7 @@ class Line:
         if cycle.response_started or cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
             return False
         fields = [*cycle.default_headers, *message["headers"]]
-        head = head_of(message["status"], fields)
+        head = head_of(message["status"], fields) if fields else None
         if head is None or cycle.scope["method"] == "HEAD":
             return False
         cycle.response_started, cycle.waiting_for_100_continue = True, False
@@ -108,15 +118,16 @@ def head_of(status: int, fields: Sequence[tuple[bytes, bytes]]) -> bytes | None:
 
     Args:
         status: HTTP's.
-        fields: names in lower case. Without a `content-length` the body is chunked.
+        fields: at least one, names in lower case. Without a `content-length` the body is chunked.
     """
-    names, values = zip(*fields, strict=True) if fields else ((), ())
+    names, values = zip(*fields, strict=True)
     if status < 200 or status in _BODILESS or not _FRAMING.isdisjoint(names):
         return None
-    if HEADER_RE.search(b"".join(names)) or HEADER_VALUE_RE.search(b"".join(values)):
+    name, value = b"".join(names), b"".join(values)
+    if name.translate(None, _IN_NO_NAME) != name or value.translate(None, _IN_NO_VALUE) != value:
         return None
-    head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % field for field in fields])
-    return head + (b"\r\n" if b"content-length" in names else b"transfer-encoding: chunked\r\n\r\n")
+    framing = b"\r\n\r\n" if b"content-length" in names else b"\r\ntransfer-encoding: chunked\r\n\r\n"
+    return STATUS_LINE[status] + b"\r\n".join(map(b": ".join, fields)) + framing
 
 
 def line_of(scope: Scope) -> Line | None:

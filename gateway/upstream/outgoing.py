@@ -33,7 +33,7 @@ class Target(NamedTuple):
         url: as httpx reads it.
         origin: `scheme://host:port`.
         plain: without TLS.
-        head: what every request to it has after its method, as it is written.
+        head: what every request to it has after its method, as it is written but for the end of the last line.
     """
 
     url: httpx.URL
@@ -53,8 +53,7 @@ def target_of(url: str) -> Target:
     read = httpx.URL(url)
     if read.scheme not in {"http", "https"}:
         raise httpx.UnsupportedProtocol("neither http nor https")
-    head = b" %b HTTP/1.1\r\nHost: %b\r\n" % (read.raw_path, read.netloc)
-    head += b"".join(b"%b: %b\r\n" % field for field in _ACCEPT)
+    head = b"\r\n".join([b" %b HTTP/1.1\r\nHost: %b" % (read.raw_path, read.netloc), *map(b": ".join, _ACCEPT)])
     return Target(read, origin_of(read), read.scheme == "http", head)
 
 
@@ -85,12 +84,10 @@ def fields_of(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 
 def written(method: str, target: Target, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> list[bytes]:
     """The bytes of a request, in one piece if it is small: one segment, one system call."""
-    lines = [method.encode("ascii"), target.head, *[b"%b: %b\r\n" % field for field in fields]]
-    lines.append(b"Content-Length: %d\r\n\r\n" % len(body) if body or method != "GET" else b"\r\n")
-    if len(body) > _SMALL:
-        return [b"".join(lines), body]
-    lines.append(body)
-    return [b"".join(lines)]
+    if body or method != "GET":
+        fields = [*fields, (b"Content-Length", b"%d" % len(body))]
+    head = b"\r\n".join([method.encode("ascii") + target.head, *map(b": ".join, fields), b"\r\n"])
+    return [head, body] if len(body) > _SMALL else [head + body]
 
 
 def request_of(method: str, target: Target, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> httpx.Request:
