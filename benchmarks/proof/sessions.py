@@ -20,13 +20,11 @@ HALF = ("--gpu-memory-utilization", "0.45", "--kv-cache-memory-bytes", "30G")
 """For two engines on one card. The size of the cache is stated, so that neither measures what the other takes."""
 THIRD = ("--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", "16G")
 """For three."""
-GRAPHS = ("--max-cudagraph-capture-size", "2048")
-"""Graphs for those too."""
 RESERVE = 8
 STEP = 8192
 """Tokens of a step, by vLLM's default for a large card."""
-LARGE = ("--max-num-batched-tokens", "2048")
-"""Steps larger than the largest CUDA graph that vLLM captures for this model; those of `single` are not."""
+BARE = ("--max-cudagraph-capture-size", "1024")
+"""CUDA graphs as vLLM captures them for this model by itself: steps of `single` can be larger than the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +115,8 @@ def starts(bench: Bench, cards: Sequence[int]) -> None:
 
 def covered(bench: Bench, cards: Sequence[int]) -> None:
     """Fresh engines whose steps fit their graphs, without a warm-up and with ours; and one with larger steps."""
-    small, large = flags_of(bench, "single", *THIRD), flags_of(bench, "single", *LARGE, *THIRD)
-    graphs = flags_of(bench, "single", *LARGE, *GRAPHS, *THIRD)
-    _fresh(bench, cards[0], {"covered": small, "covered-warmup": small, "lengths": large, "graphs-warmup": graphs})
+    whole, bare = flags_of(bench, "single", *THIRD), flags_of(bench, "single", *THIRD, *BARE)
+    _fresh(bench, cards[0], {"covered": whole, "covered-warmup": whole, "lengths": bare})
 
 
 def _fresh(bench: Bench, card: int, engines: Mapping[str, Flags]) -> None:
@@ -139,13 +136,10 @@ def _after(bench: Bench, engine: Running, flags: Flags) -> None:
         case "cold-warmup":
             steps.bursts(bench, engine, "tokenlane engine warmup", steps.warmed_up(bench, engine, most))
         case "covered":
-            steps.bursts(bench, engine, "no warm-up, 1,024 tokens a step", 0, turns=2)
+            steps.bursts(bench, engine, "no warm-up, steps in graphs", 0, turns=2)
         case "covered-warmup":
             seconds = steps.warmed_up(bench, engine, most)
-            steps.bursts(bench, engine, "tokenlane engine warmup, 1,024 tokens a step", seconds)
-        case "graphs-warmup":
-            seconds = steps.warmed_up(bench, engine, most)
-            steps.bursts(bench, engine, "tokenlane engine warmup, 2,048 tokens a step with graphs", seconds, turns=2)
+            steps.bursts(bench, engine, "tokenlane engine warmup, steps in graphs", seconds, turns=2)
         case _:
             steps.bursts(bench, engine, "prompts of all lengths", settled(bench, engine, flags).seconds)
 
@@ -252,11 +246,11 @@ def sending(tokens: int) -> Callable[[Bench, Sequence[int]], None]:
 SESSIONS: dict[str, Session] = {
     "default": Session(("cold", "rows-default", "lanes-shared"), 1, 6, default),
     "starts": Session(("cold-singles", "cold-warmup"), 1, 4, starts),
-    "covered": Session(("covered", "covered-warmup", "lengths", "graphs-warmup"), 1, 6, covered),
+    "covered": Session(("covered", "covered-warmup", "lengths"), 1, 6, covered),
     "two-cards": Session(("rows-low-latency", "rows-batch", "lanes-two-cards"), 2, 5, two_cards),
     "single": Session(("rows-single", "lanes-single"), 1, 7, one_engine),
     "front": Session(("kept", "gateway"), 1, 4, front),
-    "single-2048": Session(("lanes-single-2048",), 1, 3, sized(2048)),
+    "single-1024": Session(("lanes-single-1024",), 1, 3, sized(1024)),
     "one-card": Session(("lanes-one-card",), 1, 3.5, one_card),
     "single-512": Session(("lanes-single-512",), 1, 3, sized(512)),
     "high-concurrency": Session(("rows-high-concurrency",), 1, 2.5, profile("high-concurrency")),

@@ -5,7 +5,7 @@ percentile. Streams suffer when
 
 - the median TTFT of the last ones that came since the last decrease is above `tolerance` times the baseline, by more
   than chance explains: two standard errors of such a median, from the spread of the idle ones, or
-- two of the last `LATEST` had a TTFT above `tail_tolerance` times the idle tail, or
+- more of the latest had a TTFT above `tail_tolerance` times the idle tail than `SLOW` has for one of its windows, or
 - one waits for its first token for longer than `patience` times the idle tail.
 """
 
@@ -20,9 +20,17 @@ BASELINE_SAMPLES = 8
 """Idle streams without which there is no baseline."""
 
 LEAST, MIDDLE, LATEST = 3, 5, 8
-"""Streams since the last decrease: without how many they say nothing, of how many latest the median and tail are."""
+"""Streams since the last decrease: without how many they say nothing, of how many latest the median is taken, and one
+slow one raises doubt."""
+
+SLOW = ((2, LATEST), (3, 32), (4, 64))
+"""So many slow ones of so many latest are suffering: a fault that is plain at once, and a tail that few show. An idle
+engine has one slow one in a hundred, and is suspected in one window of two hundred."""
 
 KEPT = 64
+
+NOISE_S = 0.001
+"""Of a tail: the loop's clock counts whole milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +49,11 @@ class Bounds:
         tolerance: how many times the baseline the median TTFT may be.
         tail_tolerance: how many times the idle tail all but one of the latest TTFT have to stay below.
         patience: how many times the idle tail a single stream may wait.
-        slack: seconds of TTFT that never count: the noise of a quick engine.
+        slack: seconds of a median TTFT that never count: a quick engine always takes some more beside others.
     """
 
     tolerance: float = 1.1
-    tail_tolerance: float = 1.2
+    tail_tolerance: float = 1.25
     patience: float = 2.0
     slack: float = 0.005
 
@@ -56,7 +64,7 @@ class Streams:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._idle: deque[Sample] = deque(maxlen=KEPT)
-        self._judged: deque[Sample] = deque(maxlen=LATEST)
+        self._judged: deque[Sample] = deque(maxlen=KEPT)
 
     @property
     def baseline(self) -> float | None:
@@ -74,7 +82,7 @@ class Streams:
         if idle_since is not None:
             self._idle.extend(sample for sample in started if sample.came >= idle_since)
         judged = [sample for sample in (*self._judged, *started) if sample.came >= judged_since]
-        self._judged = deque(judged, maxlen=LATEST)
+        self._judged = deque(judged, maxlen=KEPT)
 
     def forget(self, before: float) -> None:
         """What came before that says nothing of an idle engine any more."""
@@ -84,7 +92,7 @@ class Streams:
     @property
     def doubtful(self) -> bool:
         """Whether one of the latest streams waited too long: a reason to leave it at that for a while."""
-        return self.baseline is not None and self._slow > 0
+        return self.baseline is not None and self._slow(LATEST) > 0
 
     def suffer(self, longest_wait: float) -> bool:
         """Whether the latest streams waited too long, or one does that has waited for so many seconds."""
@@ -95,7 +103,7 @@ class Streams:
             return True
         if len(latest) < LEAST:
             return False
-        if self._slow >= 2:
+        if any(self._slow(window) >= most for most, window in SLOW):
             return True
         middle = latest[-MIDDLE:]
         chance = 2 * error_of_median([s.ttft for s in self._idle], baseline, len(middle))
@@ -103,9 +111,9 @@ class Streams:
 
     @property
     def _tail(self) -> float:
-        return sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + self._bounds.slack
+        return sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + NOISE_S
 
-    @property
-    def _slow(self) -> int:
+    def _slow(self, window: int) -> int:
+        """How many of so many latest were slow."""
         most = self._tail * self._bounds.tail_tolerance
-        return sum(sample.ttft > most for sample in self._judged)
+        return sum(sample.ttft > most for sample in list(self._judged)[-window:])

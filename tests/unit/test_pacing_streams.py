@@ -41,3 +41,25 @@ def test_what_came_before_the_last_decrease_and_what_is_old_count_no_more() -> N
     assert not streams.suffer(0.0)
     streams.forget(0.5)
     assert streams.baseline is None
+
+
+@pytest.mark.parametrize(("slow", "of", "suffers"), [(1, 8, False), (2, 8, True), (2, 32, False), (3, 32, True)])
+def test_a_tail_that_few_of_many_show_is_suffering(slow: int, of: int, suffers: bool) -> None:
+    """Case H67: three of 32 are a P95 that is worse, though two of any eight never were."""
+    streams = Streams(Bounds())
+    streams.take([Sample(n - 100.0, 0.1) for n in range(64)], idle_since=-100.0, judged_since=0.0)
+    every = of // slow
+    ttfts = [0.2 if n % every == 0 else 0.1 for n in range(of)]
+    streams.take([Sample(float(n), ttft) for n, ttft in enumerate(ttfts)], idle_since=None, judged_since=0.0)
+    assert streams.suffer(0.0) is suffers
+
+
+def test_four_slow_ones_of_64_are_suffering_and_one_in_a_hundred_is_not() -> None:
+    told = []
+    for every in (16, 100):
+        streams = Streams(Bounds())
+        streams.take([Sample(n - 100.0, 0.1) for n in range(64)], idle_since=-100.0, judged_since=0.0)
+        samples = [Sample(float(n), 0.2 if n % every == 5 else 0.1) for n in range(64)]
+        streams.take(samples, idle_since=None, judged_since=0.0)
+        told.append(streams.suffer(0.0))
+    assert told == [True, False]
