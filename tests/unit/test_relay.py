@@ -265,6 +265,15 @@ async def test_a_client_that_does_not_read_the_last_event_is_cut_too() -> None:
     assert isinstance(stage.cuts[0], ClientTooSlow)
 
 
+async def test_a_client_that_does_not_read_the_end_of_what_was_there_at_once_is_cut_too() -> None:
+    """Case H57: the stream never waited, so that nobody had to watch it before."""
+    stage = Stage(held=text("a") + FINISH + DONE, write=SHORT, gap=LONG)
+    stage.relay.ended(None)
+    await stage.relay.pump(lambda _: None, lambda: stage.unsent)  # a socket that takes all, and a client that does not
+    await until(lambda: stage.cuts)
+    assert isinstance(stage.cuts[0], ClientTooSlow)
+
+
 async def test_a_client_that_reads_slowly_is_not_cut() -> None:
     """Case H57."""
     stage = Stage(held=text("a"), write=0.3)
@@ -382,6 +391,23 @@ async def test_a_token_that_would_only_be_held_is_left_in_the_kernel_and_read_by
     stage.relay.received(FINISH + DONE)
     stage.relay.ended(None)
     assert (await reading).count(b'"content"') >= 2
+
+
+async def test_an_alarm_that_finds_nothing_in_the_kernel_writes_what_is_held_and_rings_again_a_window_later() -> None:
+    delay = 0.05
+    stage = Stage(window=Window(64, delay))
+    taken: list[bytes] = []
+    pump = asyncio.create_task(stage.relay.pump(taken.append, int))
+    for word in "abcdef":
+        stage.relay.received(plain(word))
+        await asyncio.sleep(0.002)
+    assert stage.engine.left > 1
+    await until(lambda: b"f" in b"".join(taken).rpartition(b'"content":')[2])
+    looks, now = stage.engine.looks, asyncio.get_running_loop().time()
+    await until(lambda: stage.engine.looks >= looks + 3)
+    assert asyncio.get_running_loop().time() - now > 2 * delay
+    stage.relay.ended(EngineBroke("over"))
+    await pump
 
 
 async def test_how_long_the_rest_of_a_window_takes_is_told_again_when_the_pace_changes() -> None:
