@@ -1,10 +1,13 @@
 """Who is told what happens."""
 
-from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import structlog
 
 from gateway.telemetry import Observer, TelemetryEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 log = structlog.get_logger("tokenlane")
 

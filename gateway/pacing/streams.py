@@ -29,10 +29,6 @@ engine has one slow one in a hundred, and is suspected in one window of two hund
 
 KEPT = 64
 
-NOISE_S = 0.001
-"""Of a tail: the loop's clock counts whole milliseconds."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One interactive stream: when it came, on the caller's clock, and its TTFT, in seconds."""
@@ -49,11 +45,11 @@ class Bounds:
         tolerance: how many times the baseline the median TTFT may be.
         tail_tolerance: how many times the idle tail all but one of the latest TTFT have to stay below.
         patience: how many times the idle tail a single stream may wait.
-        slack: seconds of a median TTFT that never count: a quick engine always takes some more beside others.
+        slack: seconds of TTFT that never count: the noise of a quick engine.
     """
 
     tolerance: float = 1.1
-    tail_tolerance: float = 1.25
+    tail_tolerance: float = 1.2
     patience: float = 2.0
     slack: float = 0.005
 
@@ -111,7 +107,7 @@ class Streams:
 
     @property
     def _tail(self) -> float:
-        return sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + NOISE_S
+        return sorted(s.ttft for s in self._idle)[int(0.95 * len(self._idle))] + self._bounds.slack
 
     def _slow(self, window: int) -> int:
         """How many of so many latest were slow."""
