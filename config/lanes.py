@@ -124,7 +124,10 @@ class LaneSettings(Section):
         default=64, ge=0, le=1048576, description="Requests that may wait for a slot; one more gets a 429."
     )
     patience_s: float = Field(
-        default=30, ge=0, le=86400, description="Seconds a request waits for a slot before it gets a 429."
+        default=30,
+        ge=0,
+        le=86400,
+        description="Seconds a request waits for a slot before it gets a 429. Of the batch lane: 600.",
     )
     routing: Annotated[str, listed_in(ROUTING_POLICIES)] = Field(
         default="least_busy",

@@ -41,8 +41,8 @@ __all__ = [
     "WarmUpSettings",
 ]
 
-BUILT_IN_LANES = ("lowlatency", "batch")
-"""Lanes that are always there; a configuration changes them and adds others."""
+BUILT_IN_LANES: dict[str, dict[str, Any]] = {"lowlatency": {}, "batch": {"patience_s": 600}}
+"""Lanes that are always there, with defaults of their own; a configuration changes them and adds others."""
 
 PREFIX = "TOKENLANE_"
 """Of every variable; TOKENLANE_LANES__BATCH__QUEUE is lanes.batch.queue."""
@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     def _built_in_lanes(cls, lanes: Any) -> Any:
         if not isinstance(lanes, dict):
             return lanes
-        return {name: {} for name in BUILT_IN_LANES} | lanes
+        return BUILT_IN_LANES | {name: _with_defaults(name, lane) for name, lane in lanes.items()}
 
     @field_validator("lanes", mode="after")
     @classmethod
@@ -142,6 +142,11 @@ class Settings(BaseSettings):
             return asked
         shared = self.topology == "single" and lane != self.default_lane
         return max(1, self.connections_of(lane) - (self.single.reserve if shared else 0))
+
+
+def _with_defaults(name: str, lane: Any) -> Any:
+    """What is written of a lane, with the defaults that a built-in one has of its own."""
+    return BUILT_IN_LANES.get(name, {}) | lane if isinstance(lane, dict) else lane
 
 
 def _named(lane_name: str, lane: LaneSettings) -> tuple[EngineSettings, ...]:

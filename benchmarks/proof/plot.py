@@ -94,29 +94,37 @@ def _colour(start: str) -> int:
     return next((colour for name, colour in colours.items() if start.startswith(name)), 7)
 
 
+def together(trees: Sequence[dict[str, Any]], only: Sequence[str] | None = None) -> dict[str, Any]:
+    """What is drawn of several results: lanes of all, or of the arrangements named (and chat alone), and the bursts."""
+    found = {name: [entry for tree in trees for entry in tree.get(name, [])] for name in ("lanes", "bursts")}
+    if only:
+        found["lanes"] = [entry for entry in found["lanes"] if entry["users"] == 0 or entry["how"] in only]
+    return found
+
+
 def main() -> int:
     """Draws; returns 1 where there was nothing to draw, or no browser for a PNG."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="+", type=Path, help="files that `gpu` or `cpu` wrote")
+    parser.add_argument("results", nargs="+", type=Path, help="files that `gpu` or `cpu` wrote, drawn together")
     parser.add_argument("--out", type=Path, required=True, help="folder")
     parser.add_argument("--users", type=int, help="of the batch beside chat (the most)")
+    parser.add_argument("--only", action="append", metavar="HOW", help="an arrangement to show (all)")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    tree = together([json.loads(result.read_text(encoding="utf-8")) for result in options.results], options.only)
     drawn = 0
-    for result in options.results:
-        tree = json.loads(result.read_text(encoding="utf-8"))
-        for name, picture in (("lanes", lanes(tree, options.users)), ("first-burst", bursts(tree))):
-            if picture is None:
-                continue
-            file = options.out / f"{result.stem}-{name}.svg"
-            file.write_text(picture + "\n", encoding="utf-8")
-            drawn += 1
-            print(file)
-            try:
-                png(file, file.with_suffix(".png"))
-            except NoPng as error:
-                print(error, file=sys.stderr)
-                return 1
+    for name, picture in (("lanes", lanes(tree, options.users)), ("first-burst", bursts(tree))):
+        if picture is None:
+            continue
+        file = options.out / f"{options.results[-1].stem}-{name}.svg"
+        file.write_text(picture + "\n", encoding="utf-8")
+        drawn += 1
+        print(file)
+        try:
+            png(file, file.with_suffix(".png"))
+        except NoPng as error:
+            print(error, file=sys.stderr)
+            return 1
     return 0 if drawn else 1
 
 

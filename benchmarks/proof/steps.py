@@ -156,6 +156,7 @@ class Arrangement:
         batch: URL that the batch asks.
         lane: that the batch asks for.
         engines: URLs of all engines.
+        paced: whether the batch has to find its pace before anything is measured.
     """
 
     name: str
@@ -163,6 +164,7 @@ class Arrangement:
     batch: str
     lane: str | None
     engines: tuple[str, ...]
+    paced: bool = False
 
 
 def side_by_side(bench: Bench, how: Arrangement, users: Sequence[int]) -> None:
@@ -176,7 +178,8 @@ def side_by_side(bench: Bench, how: Arrangement, users: Sequence[int]) -> None:
     options = bench.options
     ask = replace(bench.asked, prompt=(options.chat_prompt,), tokens=options.chat_tokens)
     work = replace(bench.asked, prompt=(options.batch_prompt,), tokens=options.batch_tokens)
-    chat = Chat(how.chat, ask, options.chat_rate, options.chat_seconds, options.chat_settle)
+    settle = options.chat_settle if how.paced else 0
+    chat = Chat(how.chat, ask, options.chat_rate, options.chat_seconds, settle)
     for count in users:
         batch = Batch(how.batch, how.lane, count, work, options.ramp, bench.cores.batch) if count else None
         told = beside(chat, batch, how.engines, bench.folder / "batch.log")
@@ -201,7 +204,8 @@ def lanes_through(bench: Bench, settings: Settings, name: str, engines: Sequence
     with ExitStack() as stack:
         gateway = bench.gateway(settings, name.replace(" ", "-").replace(",", ""), stack)
         urls = tuple(engine.url for engine in engines)
-        how = Arrangement(name, target(gateway.url, lane="lowlatency"), gateway.url, "batch", urls)
+        paced = settings.get("topology") == "single" and "single.pace" not in settings
+        how = Arrangement(name, target(gateway.url, lane="lowlatency"), gateway.url, "batch", urls, paced)
         side_by_side(bench, how, (0, *bench.options.batch_users) if idle else bench.options.batch_users)
 
 

@@ -73,10 +73,11 @@ def test_the_unit_in_a_name_is_the_unit_in_its_description(path: str) -> None:
     assert unit in (ALL_FIELDS[path].description or "").lower()
 
 
-def test_the_defaults_are_two_equal_lanes_without_engines() -> None:
+def test_the_defaults_are_two_lanes_without_engines_that_differ_in_patience_alone() -> None:
     settings = Settings()
     assert list(settings.lanes) == ["lowlatency", "batch"]
-    assert settings.lanes["lowlatency"] == settings.lanes["batch"] == LaneSettings()
+    assert settings.lanes["lowlatency"] == LaneSettings()
+    assert settings.lanes["batch"] == LaneSettings(patience_s=600)
     assert settings.embedded
 
 
@@ -100,7 +101,7 @@ def test_an_unknown_key_is_refused_everywhere(where: str) -> None:
 
 def test_a_lane_that_is_given_in_part_keeps_its_other_defaults() -> None:
     settings = tree(lanes={"batch": {"queue": 3}})
-    assert settings.lanes["batch"] == LaneSettings(queue=3)
+    assert settings.lanes["batch"] == LaneSettings(queue=3, patience_s=600)
     assert settings.lanes["lowlatency"] == LaneSettings()
 
 
@@ -225,3 +226,12 @@ def test_what_other_machines_reach_is_not_loopback(host: str) -> None:
 )
 def test_a_name_that_is_in_no_registry_is_refused_with_those_that_are(lane: dict[str, object], name: str) -> None:
     assert name in messages(lanes={"batch": lane})
+
+
+def test_the_batch_lane_is_patient_by_default_and_as_patient_as_it_is_told() -> None:
+    """Case H67: a report waits for its turn as long as a client does, a chat does not."""
+    lanes = tree().lanes
+    assert (lanes["lowlatency"].patience_s, lanes["batch"].patience_s) == (30, 600)
+    assert tree(lanes={"batch": {"queue": 7}}).lanes["batch"].patience_s == 600
+    assert tree(lanes={"batch": {"patience_s": 5}}).lanes["batch"].patience_s == 5
+    assert tree(lanes={"night": {}}).lanes["night"].patience_s == 30
