@@ -29,6 +29,7 @@ engine has one slow one in a hundred, and is suspected in one window of two hund
 
 KEPT = 64
 
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One interactive stream: when it came, on the caller's clock, and its TTFT, in seconds."""
