@@ -4,7 +4,8 @@
     pool       pool_size 4 against 32: requests a second, time in the queue, refusals
     nginx      when events arrive: engine, gateway, nginx without and with proxy_buffering
     batch      2,000 lines of the Batch API beside chat, through restarts and kills, then on PostgreSQL
-    lanes      chat beside saturated batch work: no lanes, one engine with two lanes, an engine a lane
+    lanes      chat beside saturated batch work: no lanes, one engine with two lanes and no pace, an engine a lane
+    single     the same beside one engine with two lanes as they are: paced
     baseline   the same model by `transformers serve`
     warmup     the first burst after a start: cold, after three requests, after `tokenlane engine warmup`
 
@@ -35,7 +36,7 @@ from benchmarks.proof.arrivals import WrongAnswer, arrivals
 from benchmarks.proof.baseline import asked_of, lenient, most_users, transformers_serve
 from benchmarks.proof.book import Book, say
 from benchmarks.proof.engine import Launcher, Place, Running
-from benchmarks.proof.gateway import PRIORITIES, UNPACED, single, split
+from benchmarks.proof.gateway import PRIORITIES, UNPACED, Settings, single, split
 from benchmarks.proof.gpu import SIMULATED, integers, leave
 from benchmarks.proof.measure import Asked, Interrupted, closed, levels
 from benchmarks.proof.process import ROOT, ProcessFailed, metric
@@ -43,7 +44,7 @@ from benchmarks.proof.proxy import BUFFERED, UNTOLD, nginx
 from benchmarks.proof.steps import Bench, Cores
 from benchmarks.proof.tables import markdown, write
 
-STEPS = ("gateway", "pool", "nginx", "batch", "lanes", "baseline", "warmup")
+STEPS = ("gateway", "pool", "nginx", "batch", "lanes", "single", "baseline", "warmup")
 SLOTS = 32
 LIMIT_MS = 1000
 OFFLINE = {
@@ -149,7 +150,7 @@ def places(engines: int) -> list[Place]:
 
 def run(bench: Bench) -> None:
     """All steps that were asked for."""
-    if any(bench.wants(step) for step in ("gateway", "pool", "nginx", "batch", "lanes", "baseline")):
+    if any(bench.wants(step) for step in ("gateway", "pool", "nginx", "batch", "lanes", "single", "baseline")):
         with ExitStack() as stack:
             (engine,) = engines(bench, stack, ["engine"])
             lenient(engine.url, bench.asked, Load(concurrency=4, requests=8))  # what is slow once
@@ -157,7 +158,8 @@ def run(bench: Bench) -> None:
             bench.step("pool", 90, partial(pools, bench, engine))
             bench.step("nginx", 60, partial(proxies, bench, engine))
             bench.step("batch", 780, partial(batches.both, bench, engine))
-            bench.step("lanes", 600, partial(one_engine, bench, engine))
+            bench.step("lanes", 400, partial(unpaced, bench, engine))
+            bench.step("single", 330, partial(paced, bench, engine))
             bench.step("baseline", 120, partial(levels_of, bench, engine, bench.asked, "vLLM"))
     bench.step("lanes", 330, partial(engine_a_lane, bench))
     if not bench.options.dry:
@@ -231,12 +233,20 @@ def arrive(bench: Bench, way: str, url: str, streams: int) -> None:
     bench.book.add("arrivals", {"way": way, "streams": streams, **seen.as_dict()})
 
 
-def one_engine(bench: Bench, engine: Running) -> None:
-    """No lanes, and two lanes on one engine."""
+def unpaced(bench: Bench, engine: Running) -> None:
+    """No lanes, and two lanes on one engine that take what they get."""
     steps.lanes_shared(bench, engine, SLOTS)
-    settings = {**single(engine.url, SLOTS, reserve=8), **PRIORITIES}
-    steps.lanes_through(bench, {**settings, **UNPACED}, "single, no pace", [engine], idle=True)
-    steps.lanes_through(bench, settings, "single", [engine], idle=True)
+    steps.lanes_through(bench, {**both_lanes(engine), **UNPACED}, "single, no pace", [engine], idle=True)
+
+
+def paced(bench: Bench, engine: Running) -> None:
+    """Two lanes on one engine, as they are."""
+    steps.lanes_through(bench, both_lanes(engine), "single", [engine], idle=True)
+
+
+def both_lanes(engine: Running) -> Settings:
+    """A gateway of topology `single`."""
+    return {**single(engine.url, SLOTS, reserve=8), **PRIORITIES}
 
 
 def engine_a_lane(bench: Bench) -> None:
