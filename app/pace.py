@@ -4,14 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import structlog
+
 from app.observers import Observers
 from config.settings import Settings
 from gateway.admission.choice import LaneNames
+from gateway.admission.gate import Gate
 from gateway.gateway import Gateway
 from gateway.pacing.pace import Pacing
-from gateway.pacing.pacer import Pacer, keep
+from gateway.pacing.pacer import LOOK_S, Pacer, keep
 from gateway.pacing.signs import SignWatch
 from gateway.telemetry import RequestEnded
+
+log = structlog.get_logger("tokenlane")
 
 
 @asynccontextmanager
@@ -29,9 +34,19 @@ async def pacing(
     if not paces_lane:
         yield pacer, False
         return
-    keeping = asyncio.create_task(keep(gateway.lanes[lanes.batch].gate, lanes.batch, pacer))
+    keeping = asyncio.create_task(_kept(gateway.lanes[lanes.batch].gate, lanes.batch, pacer))
     try:
         yield pacer, True
     finally:
         keeping.cancel()
         await asyncio.wait((keeping,))
+
+
+async def _kept(gate: Gate, lane: str, pacer: Pacer) -> None:
+    """Keeps the pace; a fault of this program is told and survived."""
+    while True:
+        try:
+            await keep(gate, lane, pacer)
+        except Exception:
+            log.exception("a fault of this program in the pace of batch work")
+            await asyncio.sleep(LOOK_S)

@@ -134,14 +134,16 @@ class Gate:
         ticket = lane.pop()
         if not ticket.waits:  # cancelled, but its task has not run since
             return
-        lane.began()
+        lane.running += 1
         self._running += 1
         ticket.grant(Permit(lane, ticket.arrived, self._clock(), self._give_back))
+        lane.began()
 
     def _give_back(self, lane: Lane, since: float) -> None:
-        lane.ended()
+        lane.running -= 1
         self._running -= 1
         lane.drain.record(self._clock() - since)
+        lane.look()
         self._admit()
 
     def _leave(self, lane: Lane, ticket: Ticket) -> None:

@@ -107,15 +107,9 @@ class Lane:
             self.ceiling = min(self._most, self._pace.look(self.running))
 
     def began(self) -> None:
-        """One more holds a slot."""
-        self.running += 1
+        """Tells the pace that one more holds a slot."""
         if self._pace is not None:
             self._pace.began()
-
-    def ended(self) -> None:
-        """One less does."""
-        self.running -= 1
-        self.look()
 
     @property
     def _most(self) -> int:

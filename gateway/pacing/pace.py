@@ -144,7 +144,7 @@ class Pacing:
         idle_since = self._pauses.idle_since
         self._streams.take(signs.started, idle_since=idle_since, judged_since=self._decreased_at)
         self._wholes.take(signs.answered, idle_since=idle_since, judged_since=self._decreased_at)
-        self._streams.forget(now - MEMORY_S)
+        self._streams.forget(now - MEMORY_S, now - WARY_S)
         self._wholes.forget(now - MEMORY_S)
 
     def _adjust(self, now: float, signs: Signs, busy: int, *, quiet: bool) -> None:

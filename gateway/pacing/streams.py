@@ -81,10 +81,12 @@ class Streams:
         judged = [sample for sample in (*self._judged, *started) if sample.came >= judged_since]
         self._judged = deque(judged, maxlen=KEPT)
 
-    def forget(self, before: float) -> None:
-        """What came before that says nothing of an idle engine any more."""
+    def forget(self, before: float, lately: float) -> None:
+        """What came before these times says nothing any more: of an idle engine, and of the lines that run now."""
         while self._idle and self._idle[0].came < before:
             self._idle.popleft()
+        while self._judged and self._judged[0].came < lately:
+            self._judged.popleft()
 
     @property
     def doubtful(self) -> bool:

@@ -61,6 +61,59 @@ async def test_a_large_body_on_a_kept_connection_is_not_taken_for_a_head() -> No
         assert client.got.count(b"HTTP/1.1 200 OK") == 2
 
 
+SMALL = body(stream=False)
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(SMALL), SMALL)
+BEHIND: dict[str, bytes] = {
+    "many fields": CHUNKED + b"X-A: %b\r\n" % (b"a" * 1000) * 400,
+    "a field without an end": CHUNKED + b"X-A: " + b"a" * 400_000,
+    "a chunk's extension without an end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;a=" + b"a" * 400_000,
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+async def test_what_frames_a_body_without_an_end_is_refused_while_it_comes(name: str) -> None:
+    """Case H41: fields behind a body, and what stands beside a chunk's size, have the bound of a head."""
+    async with gateway_on_sim(SIM) as (gateway, engine), Client(gateway.url) as client:
+        sending = asyncio.create_task(client.send(BEHIND[name]))
+        read = await client.rest()
+        assert (read.status, read.error["code"], read.headers["connection"]) == (431, "head_too_large", "close")
+        sending.cancel()
+        await asyncio.wait((sending,))
+        assert not any(r.method == "POST" for r in engine.requests)
+
+
+async def test_fields_behind_a_body_are_no_headers() -> None:
+    """Case H41; RFC 9110, 6.5.1: a lane, an id or a key that comes there is none."""
+    trailers = b"X-Tokenlane-Lane: batch\r\nX-Request-Id: from-behind\r\n\r\n"
+    async with gateway_on_sim(SIM) as (gateway, _engine), Client(gateway.url) as client:
+        await client.send(CHUNKED.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + trailers)
+        read = await client.rest()
+        assert read.status == 200
+        assert read.headers["x-tokenlane-lane"] == "lowlatency"
+        assert read.headers["x-request-id"] != "from-behind"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+async def test_an_offer_of_another_protocol_is_ignored_and_its_body_read(framing: str, apart: bool) -> None:
+    """RFC 9110, 7.8: Java's client offers HTTP/2 so. A body is never taken for the next request."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+    framed = {
+        "length": (b"Content-Length: %d\r\n\r\n" % len(SMALL), SMALL),
+        "chunks": (b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(SMALL), SMALL)),
+    }
+    head, content = framed[framing]
+    async with gateway_on_sim(SIM) as (gateway, engine), Client(gateway.url) as client:
+        await client.send(HEAD + offer + head)
+        if apart:
+            await asyncio.sleep(0.05)
+        await client.send(content + request(SMALL))
+        while await client.read():
+            pass
+        assert client.got.count(b"HTTP/1.1 200 OK") == client.got.count(b"HTTP/1.1 ") == 2
+        assert len([r for r in engine.requests if r.method == "POST"]) == 2
+
+
 async def test_what_is_no_http_is_refused_in_the_usual_shape() -> None:
     """Case H49."""
     async with gateway_on_sim(SIM) as (gateway, _engine), Client(gateway.url) as client:

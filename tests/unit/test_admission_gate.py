@@ -403,3 +403,28 @@ def test_what_runs_above_a_lower_pace_goes_on() -> None:
     permits[0].release()
     with pytest.raises(LaneFull):
         without_waiting(one.acquire("batch"))
+
+
+class BrokenPace(ScriptedPace):
+    """Fails when it is told to."""
+
+    broken = False
+
+    def look(self, busy: int) -> int:
+        if self.broken:
+            raise ZeroDivisionError
+        return super().look(busy)
+
+
+def test_a_pace_that_fails_costs_no_slot() -> None:
+    one, pace = gate(2, {"batch": LaneLimits()}), BrokenPace(2)
+    one.keep("batch", pace)
+    permit = without_waiting(one.acquire("batch"))
+    pace.broken = True
+    with pytest.raises(ZeroDivisionError):
+        permit.release()
+    assert one.statistics().running == 0
+    pace.broken = False
+    for _ in range(2):
+        without_waiting(one.acquire("batch"))
+    assert counts(one) == {"batch": (2, 0)}

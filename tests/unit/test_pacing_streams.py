@@ -39,7 +39,7 @@ def test_what_came_before_the_last_decrease_and_what_is_old_count_no_more() -> N
     streams = judged(0.5, 0.5, 0.5)
     streams.take([], idle_since=None, judged_since=2.0)
     assert not streams.suffer(0.0)
-    streams.forget(0.5)
+    streams.forget(0.5, 0.5)
     assert streams.baseline is None
 
 
@@ -62,4 +62,16 @@ def test_four_slow_ones_of_64_are_suffering_and_one_in_a_hundred_is_not() -> Non
         samples = [Sample(float(n), 0.2 if n % every == 5 else 0.1) for n in range(64)]
         streams.take(samples, idle_since=None, judged_since=0.0)
         told.append(streams.suffer(0.0))
+    assert told == [True, False]
+
+
+def test_a_slow_stream_is_forgotten_after_a_while_if_no_other_comes() -> None:
+    """Case H67: where only whole answers come, a doubt of long ago holds nothing back."""
+    streams = Streams(Bounds())
+    streams.take([Sample(0.0, 0.1)] * 8, idle_since=0.0, judged_since=1.0)
+    streams.take([Sample(100.0, 0.5)], idle_since=None, judged_since=1.0)
+    told = []
+    for lately in (99.0, 101.0):
+        streams.forget(-1000.0, lately)
+        told.append(streams.doubtful)
     assert told == [True, False]
