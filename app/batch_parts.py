@@ -15,7 +15,7 @@ from gateway.batch.desk import Desk, Terms
 from gateway.batch.execution import Executor
 from gateway.batch.jobs import ENDPOINTS as OFFERED
 from gateway.batch.moves import Mover
-from gateway.batch.pace import Common, Own, Pace
+from gateway.batch.pace import Common, Own
 from gateway.batch.runner import Runner
 from gateway.batch.sql import Database, SqlCatalogue, SqlLedger
 from gateway.batch.store import StoreUnavailable, Worker
@@ -90,12 +90,12 @@ def _runner(around: BatchSurroundings, catalogue: SqlCatalogue, ledger: SqlLedge
     )
 
 
-def _pace(around: BatchSurroundings) -> Pace:
+def _pace(around: BatchSurroundings) -> Own:
     if not around.paces_lane:
         return Own(around.pacer)
     lane = around.lanes.batch
-    ceiling = around.settings.batch.concurrency or around.pacer.ceiling
-    return Common(around.gateway.lanes[lane].gate, lane, around.pacer, ceiling)
+    most = around.settings.batch.concurrency or around.pacer.ceiling
+    return Common(around.pacer, around.gateway.lanes[lane].gate, lane, most)
 
 
 async def _run(runner: Runner) -> None:

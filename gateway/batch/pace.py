@@ -1,36 +1,9 @@
 """How many lines may begin now: by a pace of their own, or as part of a lane that is paced as a whole."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from gateway.admission.gate import Gate
 from gateway.pacing.pacer import Pacer
-
-
-class Pace(Protocol):
-    """What the runner asks. `limit` is how many may run at once now, `ceiling` what that never is above."""
-
-    @property
-    def limit(self) -> int:
-        """Lines that may run at once."""
-
-    @property
-    def ceiling(self) -> int:
-        """The limit never is above."""
-
-    @property
-    def look_s(self) -> float:
-        """Seconds until the next question."""
-
-    @property
-    def paused(self) -> bool:
-        """Whether there is room for a line, which does not begin for a moment."""
-
-    def room(self, running: int) -> int:
-        """How many lines may begin, where so many run."""
-
-    def began(self) -> None:
-        """Some have begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +14,13 @@ class Own:
 
     @property
     def limit(self) -> int:
-        """Lines that may run at once."""
-        return self.pacer.limit
+        """Lines that may run at once now."""
+        return min(self.ceiling, self.pacer.limit)
 
     @property
     def ceiling(self) -> int:
         """The limit never is above."""
         return self.pacer.ceiling
-
-    @property
-    def look_s(self) -> float:
-        """Seconds until the next question."""
-        return self.pacer.look_s
-
-    @property
-    def paused(self) -> bool:
-        """Whether there is room for a line, which does not begin for a moment."""
-        return self.pacer.paused
 
     def room(self, running: int) -> int:
         """How many lines may begin, where so many run."""
@@ -69,45 +32,34 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class Common(Own):
     """Lines among the other requests of a lane whose gate keeps the pace: they fill what those leave.
 
     One line is always begun, to stand in the lane's queue with everybody else.
 
     Args:
+        pacer: that the gate asks.
         gate: of the lane.
         lane: its name.
-        pacer: that the gate asks.
-        ceiling: of lines.
+        most: lines that may run at once at most.
     """
 
     gate: Gate
     lane: str
-    pacer: Pacer
-    ceiling: int
+    most: int
 
     @property
-    def limit(self) -> int:
-        """Lines that may run at once."""
-        return min(self.ceiling, self.pacer.limit)
-
-    @property
-    def look_s(self) -> float:
-        """Seconds until the next question."""
-        return self.pacer.look_s
-
-    @property
-    def paused(self) -> bool:
-        """Whether there is room for a line, which does not begin for a moment."""
-        return self.pacer.paused
+    def ceiling(self) -> int:
+        """The limit never is above."""
+        return self.most
 
     def room(self, running: int) -> int:
         """How many lines may begin, where so many run."""
-        if self.paused:
+        if self.pacer.paused:
             return 0
         lane = self.gate.statistics().lanes[self.lane]
         free = self.pacer.limit - max(running, lane.running + lane.waiting)
-        return min(self.ceiling - running, max(free, 0 if running else 1))
+        return min(self.most - running, max(free, 0 if running else 1))
 
     def began(self) -> None:
         """Some have begun; the gate has told the pacer of them, or will."""

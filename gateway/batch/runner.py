@@ -19,7 +19,7 @@ from gateway.batch.jobs import KEY_GONE, Line, LineState, Problem, Result
 from gateway.batch.moves import Mover
 from gateway.batch.objects import unanswered
 from gateway.batch.outage import Outage
-from gateway.batch.pace import Pace
+from gateway.batch.pace import Own
 from gateway.batch.store import Ledger, StoreUnavailable, Worker
 from gateway.errors import Draining
 from gateway.pacing.pacer import LOOK_S
@@ -48,7 +48,7 @@ class Runner:
     blobs: Blobs
     executor: Executor
     mover: Mover
-    pace: Pace
+    pace: Own
     worker: Worker
     clock: Callable[[], float]
     report: Report
@@ -119,13 +119,13 @@ class Runner:
                 self._running[task] = cut
                 task.add_done_callback(self._ended)
             if not claimed:
-                if not self._running and not self.pace.paused:
+                if not self._running and not self.pace.pacer.paused:
                     self._moves_bell.set()  # a batch may be complete
                 await _rest(self._lines_bell, self._until_next_look())
 
     def _until_next_look(self) -> float:
-        if self._running or self.outage.on or self.pace.paused:
-            return LOOK_S if self.outage.on else self.pace.look_s
+        if self._running or self.outage.on or self.pace.pacer.paused:
+            return LOOK_S if self.outage.on else self.pace.pacer.look_s
         return self.poll_s
 
     async def _claim(self) -> list[Line]:

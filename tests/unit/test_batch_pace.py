@@ -42,7 +42,7 @@ def test_lines_that_are_alone_in_their_lane_may_all_begin_that_the_pacing_allows
 
 def test_lines_fill_what_the_other_requests_of_the_lane_leave() -> None:
     lane = Lane().grown(6)
-    pace = Common(lane.gate, "batch", lane.pacer, ceiling=8)
+    pace = Common(lane.pacer, lane.gate, "batch", most=8)
     lane.gate.look("batch")
     limit = lane.pacer.limit
     lane.take(2)
@@ -56,25 +56,25 @@ def test_one_line_stands_in_the_queue_of_a_lane_that_others_fill() -> None:
     lane = Lane().grown(4)
     lane.gate.look("batch")
     lane.take(lane.pacer.limit)
-    pace = Common(lane.gate, "batch", lane.pacer, ceiling=8)
+    pace = Common(lane.pacer, lane.gate, "batch", most=8)
     assert [pace.room(running) for running in (0, 1)] == [1, 0]
 
 
 def test_the_ceiling_of_lines_holds_within_that_of_the_lane() -> None:
     lane = Lane().grown(6)
-    pace = Common(lane.gate, "batch", lane.pacer, ceiling=2)
+    pace = Common(lane.pacer, lane.gate, "batch", most=2)
     assert (pace.room(0), pace.room(1), pace.room(2), pace.limit) == (2, 1, 0, 2)
 
 
 def test_no_line_begins_while_a_stream_is_let_go_first_and_the_pace_is_asked_again_soon() -> None:
     lane = Lane()
-    pace = Common(lane.gate, "batch", lane.pacer, ceiling=8)
+    pace = Common(lane.pacer, lane.gate, "batch", most=8)
     lane.signs = Signs(started=[Sample(0.0, 0.1)] * 8)
     lane.gate.look("batch")
-    assert (pace.room(0), pace.look_s) == (1, LOOK_S)
+    assert (pace.room(0), lane.pacer.look_s) == (1, LOOK_S)
     lane.signs = Signs(running=1, longest_wait=0.05)
     lane.gate.look("batch")
-    assert (pace.paused, pace.room(0), pace.look_s) == (True, 0, PAUSED_S)
+    assert (lane.pacer.paused, pace.room(0), lane.pacer.look_s) == (True, 0, PAUSED_S)
 
 
 async def test_a_gate_is_kept_to_its_pace_until_that_is_cancelled() -> None:

@@ -414,3 +414,11 @@ def test_lines_whose_prompts_are_read_in_no_time_run_in_crowds_beside_chats() ->
     engine, alone, beside = stepping(QUICK, 4, 200)
     assert beside < 1.5 * alone
     assert sum(engine.limits) / len(engine.limits) > 4
+
+
+def test_a_slow_stream_of_long_ago_holds_nothing_back() -> None:
+    """Case H67: where no other stream came since, it would be the latest for ever."""
+    pacing = grown(16, hold=0.0)
+    pacing.look(101.0, Signs(running=4, waiting=1), 16)
+    pacing.look(102.0, Signs(running=4, started=[Sample(101.5, 0.5)]), 8)
+    assert [pacing.look(now, Signs(running=4), 8) for now in (221.0, 222.0)] == [8, 9]
